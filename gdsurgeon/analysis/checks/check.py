@@ -9,7 +9,7 @@ from itertools import chain
 
 from gdsurgeon.analysis.checks.attrs import AttrChecks, check_values
 from gdsurgeon.analysis.checks.nodes import NO_OUTPUT, Findings, Look, NodeChecks
-from gdsurgeon.analysis.traversal.order import find_cycle, producers_first, spelt_cycle
+from gdsurgeon.analysis.traversal.order import find_cycle, has_forward_edges, spelt_cycle
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.arguments import public
 from gdsurgeon.errors import InputError, Remark, printable, quoted
@@ -17,13 +17,14 @@ from gdsurgeon.graph.attrs import attr_value, plain
 from gdsurgeon.graph.functions import FunctionLibrary, nodes_of, resolve_op
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import END_OF_NODE, Table
+from gdsurgeon.graph.journal import Journal
 from gdsurgeon.graph.names import format_input
 from gdsurgeon.graph.node import Node
-from gdsurgeon.graph.records import DEBUG_INFO, LIBRARY, VERSION, VERSIONS, Batch, Run, batches, distinct
+from gdsurgeon.graph.records import DEBUG_INFO, LIBRARY, VERSION, VERSIONS, Batch, Run, batches, distinct, scan
 from gdsurgeon.ops.dtypes import dtype_name, is_dtype, is_readable_as
 from gdsurgeon.ops.op_defs import MOST_LISTED, OpDef, arg_count, graph_def_version, op_def, table_version
 from gdsurgeon.text import counted
-from gdsurgeon.wire.fields import LEN
+from gdsurgeon.wire.fields import LEN, Field
 from gdsurgeon.wire.node_record import Header, read_header
 from gdsurgeon.wire.protos import FunctionDef, GraphDebugInfo, decode_error
 from gdsurgeon.wire.source import BytesSource
@@ -39,12 +40,7 @@ def check(graph: Graph) -> Findings:
     Raises:
         InputError: the file is corrupt.
     """
-    findings = check_file(graph.written())
-    known = {(fault.code, fault.facts.get("node")) for fault in findings.faults}
-    for fault in check_edited(graph) if graph.is_edited else ():
-        if (fault.code, fault.facts.get("node")) not in known:
-            findings.add(fault)
-    return findings
+    return check_file(graph.written())
 
 
 def check_file(graph: Graph) -> Findings:
@@ -56,7 +52,11 @@ def check_file(graph: Graph) -> Findings:
     findings = Findings()
     store = graph.store
     table, is_new = (store.table, False) if store.has_table else (Table(graph.source), True)
-    nodes = NodeChecks(table, AttrChecks(op_def))
+    # The nodes can only be checked with the signatures of the functions, which are after the nodes in a file.
+    fields = [] if not is_new else [item for item in scan(graph.source) if isinstance(item, Field)]
+    spans = [field for field in fields if (field.number, field.wire_type) == (LIBRARY, LEN)]
+    library = FunctionLibrary(graph.source, spans, Journal()) if is_new else graph.functions
+    nodes = NodeChecks(table, AttrChecks(cache(lambda op: resolve_op(op, library))))
     for item in batches(graph.source, forms=True):
         if is_new:
             table.add(item)
@@ -68,13 +68,13 @@ def check_file(graph: Graph) -> Findings:
     if not table.names:
         findings.fault("it has no nodes", "no-nodes")
     _check_fields(graph, findings)
-    nodes.finish(graph.functions, store.producer)
+    nodes.finish(store.producer)
     nodes.tell(findings)
     _check_names(table, findings)
     _check_colocations(table, findings)
-    check_functions(graph.functions, findings)
+    check_functions(library, findings)
     for function, row in nodes.functions.items():
-        if function not in graph.functions:
+        if function not in library:
             name = table.names[row]
             text = f"node {quoted(name)} calls the function {quoted(function)}, which the library does not have"
             findings.fault(text, "no-such-function", node=name, name=function)
@@ -244,18 +244,7 @@ def _check_colocations(table: Table, findings: Findings) -> None:
 def _cycle_of(graph: Graph) -> tuple[str, list[str]] | None:
     """Returns the text and the first nodes of a cycle outside v1 while loops in an unedited graph; None without one."""
     topology = topology_of(graph)
-    first, last = topology.size, -1
-    for producer, consumer in topology.table.forward_edges():
-        if not topology.is_loop_back(producer, consumer):
-            first, last = min(first, consumer), max(last, producer)
-    rows = range(first, last + 1)  # a cycle is within these: its first and its last row have a forward edge
-
-    def producers(number: int) -> list[int]:
-        return [producer for producer in topology.producers(number, through_loops=False) if producer in rows]
-
-    is_short = len(rows) <= topology.size // 2
-    is_sorted = not rows or (is_short and len(producers_first(rows, last + 1, producers)) == len(rows))
-    cycle = [] if is_sorted else find_cycle(topology)
+    cycle = find_cycle(topology) if has_forward_edges(topology) else []
     return (spelt_cycle(topology, cycle), [topology.name(number) for number in cycle[:MOST_NODES]]) if cycle else None
 
 
@@ -276,7 +265,7 @@ def check_functions(library: FunctionLibrary, findings: Findings) -> None:
         name, body = function.signature.name, _Body(function, attrs)
         for fault in _signature_faults(function, body.rows.names):
             findings.add(fault)
-        body.check(define, library)
+        body.check(define)
         body.nodes.tell(findings)
         for fault in body.faults():
             findings.add(fault)
@@ -319,7 +308,7 @@ class _Body(dict[str, tuple[str, ...]]):
         self._open: set[str] = set()  # inputs that stand for an unknown number of tensors
         self._missing: set[str] = set()  # inputs that do not exist in the function
 
-    def check(self, define: Callable[[str], OpDef | None], library: FunctionLibrary) -> None:
+    def check(self, define: Callable[[str], OpDef | None]) -> None:
         """Checks the nodes."""
         signature, rows = self._function.signature, self.rows
         headers = [read_header(form) for form in rows.forms]
@@ -331,12 +320,7 @@ class _Body(dict[str, tuple[str, ...]]):
         names = [*(f" {arg.name}" for arg in signature.input_arg), *rows.names]
         joined = "".join(names)
         is_plain = bool(names) and all(names) and ":" not in joined and "^" not in joined
-        form_of = dict(zip(rows.names, rows.form_of, strict=True))
-        self._args_of = {name: outputs[form] for name, form in form_of.items()}
-        single = [[(arg, at[0]) for arg, at in (args or {}).items() if len(at) == 1] for args in outputs]
-        for name, form in form_of.items() if is_plain else ():  # most inputs
-            for arg, at in single[form]:
-                self[f"{name}:{arg}:0"] = (format_input(name, at),)
+        self._args_of = {name: outputs[form] for name, form in zip(rows.names, rows.form_of, strict=True)}
         texts_of = [[*chain.from_iterable(map(self.__getitem__, inputs))] for inputs in rows.inputs]
         unsure = self._open | self._missing
         are_known = [unsure.isdisjoint(inputs) for inputs in rows.inputs]
@@ -360,7 +344,7 @@ class _Body(dict[str, tuple[str, ...]]):
         open_ones = [each._replace(takes=None) for each in found]
         all_looks = [Look((found if is_known else open_ones)[form], own) for form, own, is_known in looks]
         self.nodes.add_nodes(rows.names, all_looks, look_of)
-        self.nodes.finish(library, None)
+        self.nodes.finish(None)
 
     def __missing__(self, text: str) -> tuple[str, ...]:
         """Returns the tensors for `text`. A missing tensor gets a colon; of an unknown number of tensors, none."""

@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 from gdsurgeon.analysis.checks.attrs import AttrChecks, AttrFindings
 from gdsurgeon.errors import InputError, Json, Remark, printable, quoted
-from gdsurgeon.graph.functions import FunctionLibrary, resolve_op
 from gdsurgeon.graph.index import END_OF_NODE, Table, picked
 from gdsurgeon.graph.names import NAME_RULE, format_input, is_valid_name, parse_input
 from gdsurgeon.graph.records import CONTROL_INPUT, DATA_INPUT, LARGE, Batch, Item, Record, distinct, input_kind
@@ -127,7 +126,6 @@ class NodeChecks:
         self._outputs: dict[int, tuple[list[int], list[int]]] = {}
         self._wanted = bytearray()  # for each input the required dtype; 0 if it is unknown
         self._expected: dict[int, int] = {}  # the required number of data inputs, of rows with a different number
-        self._undefined: list[tuple[int, AttrFindings]] = []  # the function library is after the nodes in a file
         self._removed: list[tuple[int, int]] = []  # rows, each with the version in which the op was removed
 
     # -- one pass over the nodes ---------------------------------------------------------------------------
@@ -191,13 +189,18 @@ class NodeChecks:
             self.colocated.setdefault(other, []).append(row)
         for function in found.functions:
             self.functions.setdefault(function, row)
-        if not found.is_defined:
-            self._undefined.append((row, found))
-        else:
-            self._add_findings(row, found)
+        if not found.is_defined and (op := self._table.op(row)):
+            self.unknown.setdefault(op, row)
+        for remarks, lines in ((found.faults, self.faults), (found.warnings, self.warnings)):
+            for remark in remarks:
+                self._note(lines, row, f": {remark}", remark.code, **remark.facts)
         if found.removed_in:
             self._removed.append((row, found.removed_in))
-        self._add_counts(row, look)
+        if look.is_miscounted:
+            self._expected[row] = found.inputs
+        if look.lists_outputs:
+            runs = found.gives or ()
+            self._outputs[row] = [dtype for dtype, _ in runs], [*accumulate(number for _, number in runs)]
         if look.is_late:
             self.reordered.append(row)
             if self._of:
@@ -206,45 +209,18 @@ class NodeChecks:
                 text = " has a control input before a data input; written in order"
                 self._note(self.warnings, row, text, "out-of-order")
 
-    def _add_counts(self, row: int, look: Look) -> None:
-        if look.is_miscounted:
-            self._expected[row] = look.found.inputs
-        if look.lists_outputs:
-            runs = look.found.gives or ()
-            self._outputs[row] = [dtype for dtype, _ in runs], [*accumulate(number for _, number in runs)]
-
-    def _add_findings(self, row: int, found: AttrFindings) -> None:
-        for remarks, lines in ((found.faults, self.faults), (found.warnings, self.warnings)):
-            for remark in remarks:
-                self._note(lines, row, f": {remark}", remark.code, **remark.facts)
-
     def _note(self, lines: _Lines, row: int, text: str, code: str, **facts: Json) -> None:
         name = self._table.names[row]
         lines.add(row, Remark(f"node {quoted(name)}{self._where}{text}", code, node=name, **self._of, **facts))
 
     # -- after all nodes -----------------------------------------------------------------------------------
 
-    def finish(self, library: FunctionLibrary, producer: int | None) -> None:
-        """Checks everything that depends on the function library, the version of the `producer`, and other nodes."""
-        table, attrs = self._table, AttrChecks(lambda op: resolve_op(op, library))
-        table.dtypes = self._first
-        for row, found in self._undefined:
-            op = table.op(row)
-            if resolve_op(op, library) is None:
-                self._add_findings(row, found)
-                if op:
-                    self.unknown.setdefault(op, row)
-                continue
-            record = table.record(row)
-            header = record.header()
-            look = Look(attrs.findings(header, record.buffer()), b"".join(map(input_kind, header.inputs)))
-            self._first[row] = look.first
-            self._wanted[table.offsets[row] : table.offsets[row + 1]] = look.wanted
-            self._add_counts(row, look)
-            self._add_findings(row, look.found)
+    def finish(self, producer: int | None) -> None:
+        """Checks everything that depends on the version of the `producer`, and on other nodes."""
+        self._table.dtypes = self._first
         for row, version in self._removed if producer is not None else ():
             if producer >= version:  # type: ignore[operator]
-                op = table.op(row)
+                op = self._table.op(row)
                 text = f": the op {op} is not allowed from GraphDef version {version} on, but this graph has version"
                 self._note(self.faults, row, f"{text} {producer}", "missing-op", op=op)
         self._check_inputs()
