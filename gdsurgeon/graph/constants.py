@@ -146,15 +146,16 @@ def constant_header(node: Node) -> TensorHeader | None:
         data = node.attr_bytes("value")
         return None if data is None else header_of(data)
     start, end = node.header.attrs["value"]
-    return _header_in_attr(node.record.buffer(), start, end)
+    return header_in_attr(node.record.buffer(), start, end)
 
 
 def header_of(data: bytes) -> TensorHeader | None:
     """Returns the header of the tensor in the serialised AttrValue `data`; None if it is missing or corrupt."""
-    return _header_in_attr(data, 0, len(data))
+    return header_in_attr(data, 0, len(data))
 
 
-def _header_in_attr(buf: Buffer, start: int, end: int) -> TensorHeader | None:
+def header_in_attr(buf: Buffer, start: int, end: int) -> TensorHeader | None:
+    """Returns the header of the tensor in the AttrValue from `start` to `end`; None if it is missing or corrupt."""
     try:
         place = _tensor_in_attr(buf, start, end)
         return None if place is None else read_tensor_header(buf, *place)

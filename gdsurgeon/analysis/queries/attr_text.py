@@ -7,6 +7,7 @@ import math
 import re
 import struct
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from functools import cache
 
 from gdsurgeon.errors import EditError, Json, printable, quoted
@@ -229,15 +230,14 @@ def format_attr_bytes(data: bytes) -> str:
         return f"{len(data):,} bytes"
 
 
-def format_float(number: float) -> str:
-    """Returns the shortest text that parses to the same 32-bit float."""
-    if not math.isfinite(number):
-        return str(number)
-    for digits in range(1, 10):
+def format_float(number: float, code: str = "<f") -> str:
+    """Returns the shortest text that parses to the same float; `code` is its format, by default 32 bits."""
+    for digits in range(1, 10) if math.isfinite(number) else ():
         text = f"{number:.{digits}g}"
-        if struct.pack("<f", float(text)) == struct.pack("<f", number):
-            return text
-    return repr(number)
+        with suppress(OverflowError):
+            if struct.pack(code, float(text)) == struct.pack(code, number):
+                return text
+    return str(number)
 
 
 def format_element(element: int | float | complex | bool | bytes) -> str:

@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from typing import NamedTuple
 
 from gdsurgeon.analysis.checks.attrs import check_values
@@ -167,17 +167,11 @@ class _Look:
     def __init__(self, graph: Graph, release: Release) -> None:
         self._functions = graph.functions
         self._release = release
-        self._newest = releases()[-1]
+        self._newest = newest = releases()[-1]
         self._producer = min(graph.store.producer, release.version)
         self._is_newer = graph.store.producer > release.version
-        self._definitions: dict[str, OpDef | None] = {}
-        self._alike: dict[str, bool] = {}
-
-    def _definition(self, op: str) -> OpDef | None:
-        if op not in self._definitions:
-            self._definitions[op] = self._release.op_def(op)
-            self._alike[op] = self._release.knows_as(op, self._newest)
-        return self._definitions[op]
+        self._definition = cache(release.op_def)
+        self._is_alike = cache(lambda op: release.knows_as(op, newest))
 
     def too_much(self, function: str, graph: Graph, given: Mapping[Output, Shape]) -> Iterator[Unknown]:
         """Yields the nodes of a graph whose input shapes the kernels of the release may not support.
@@ -201,7 +195,7 @@ class _Look:
     def may_lack(self, op: str) -> bool:
         """Returns whether there may be something about a node of `op` that the release does not know."""
         definition = self._definition(op)
-        if definition is None or not self._alike[op] or definition.removed_in:
+        if definition is None or not self._is_alike(op) or definition.removed_in:
             return True
         has_types = any("type" in attr.kind and not attr.allowed for attr in definition.attrs.values())
         return has_types and self._release.last_dtype < self._newest.last_dtype
@@ -211,7 +205,7 @@ class _Look:
         definition = self._definition(node.op)
         for kind, key, text in self._lines(node, definition):
             yield Unknown(function, node.name, node.op, kind, key, text)
-        newest = None if definition is None or self._alike[node.op] else self._newest.op_def(node.op)
+        newest = None if definition is None or self._is_alike(node.op) else self._newest.op_def(node.op)
         if definition is not None and newest is not None and len(definition.outputs) < len(newest.outputs):
             count = arg_count(definition.outputs, definition, node.plain_attr)
             read = {read.index for user in node.graph.users(node) for read in user.inputs if read.node is node}
@@ -227,7 +221,7 @@ class _Look:
         if definition.removed_in and self._producer >= definition.removed_in:
             yield "op", "", f"{node.op} is not allowed from GraphDef version {definition.removed_in} on"
         keys = node.attr_keys
-        if not self._alike[node.op]:
+        if not self._is_alike(node.op):
             yield from self._differing(node, definition, keys)
         for key in keys:
             attr = definition.attrs.get(key)

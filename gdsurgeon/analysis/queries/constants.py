@@ -10,12 +10,13 @@ import heapq
 import io
 import struct
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from math import fsum, inf, isfinite, prod, sqrt
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+from gdsurgeon.analysis.queries.attr_text import format_float
 from gdsurgeon.analysis.traversal.topology import Topology, topology_of
 from gdsurgeon.arguments import public
 from gdsurgeon.errors import EditError, InputError, printable, quoted
@@ -70,19 +71,10 @@ def constant_sizes(graph: Graph, most: int = 10) -> ConstantSizes:
     Only the headers of the described constants are read.
     """
     topology = topology_of(graph)
-    count = total = 0
-    largest: list[tuple[int, int, int | NodeDef, str]] = []
-    for place, (size, what, function) in enumerate(_sizes(graph, topology)):
-        count += 1
-        total += size
-        # Among equal sizes, the first counts as larger.
-        entry = (size, -place, what, function)
-        if len(largest) < most:
-            heapq.heappush(largest, entry)
-        elif entry[:2] > largest[0][:2]:
-            heapq.heapreplace(largest, entry)
-    found = [_described(topology, size, what, function) for size, _, what, function in sorted(largest, reverse=True)]
-    return ConstantSizes(count, total, tuple(found))
+    sizes = list(_sizes(graph, topology))
+    largest = heapq.nlargest(most, sizes, key=itemgetter(0))  # among equal sizes, the first
+    found = tuple(_described(topology, *each) for each in largest)
+    return ConstantSizes(len(sizes), sum(size for size, *_ in sizes), found)
 
 
 def _sizes(graph: Graph, topology: Topology) -> Iterator[tuple[int, int | NodeDef, str]]:
@@ -218,29 +210,23 @@ class ConstantValues:
         most = min(most, self.count)
         if isinstance(self._data, list):
             return [*self._data[:most], *[self._filler] * (most - self.stored)]
-        size = self.dtype.size
-        found = self._elements(self._data.read(0, min(most * size, self._data.size)))
-        if most > self.stored:
-            found += self._elements(self._filler) * (most - self.stored)
-        return found
+        return self._elements(self._bytes(0, most))
 
     def numbers(self, start: int, count: int) -> Array:
         """Returns `count` elements from `start` on, in row-major order, as an array; not for strings."""
-        import numpy as np
-
-        assert not isinstance(self._data, list)
-        size = self.dtype.size
-        found = self._array(self._data.read(start * size, min(count, max(0, self.stored - start)) * size))
-        missing = count - found.size
-        return np.concatenate([found, np.repeat(self._array(self._filler), missing)]) if missing else found
+        return self._array(self._bytes(start, count))
 
     def plain_numbers(self, start: int, count: int) -> list[float]:
         """Returns the same as a list, without NumPy; not past the last element. The dtype must be `is_readable`."""
+        return unpacked(self.dtype, self._bytes(start, min(count, self.count - start)))
+
+    def _bytes(self, start: int, count: int) -> bytes:
+        """Returns `count` elements from `start` on in their memory layout; not for strings."""
         assert not isinstance(self._data, list)
         size = self.dtype.size
-        found = unpacked(self.dtype, self._data.read(start * size, min(count, max(0, self.stored - start)) * size))
-        count = min(count, self.count - start)
-        return found + unpacked(self.dtype, self._filler) * (count - len(found)) if len(found) < count else found
+        data = self._data.read(start * size, min(count, max(0, self.stored - start)) * size)
+        missing = count - len(data) // size
+        return data + self._filler * missing if missing else data
 
     def chunks(self) -> list[Chunk]:
         """Returns all elements in their memory layout, as spans of the file if it has that layout; not for strings."""
@@ -342,15 +328,12 @@ class ConstantValues:
         return [_npy_header(descr, self.shape), *self.chunks()]
 
     def _npy_of_strings(self, texts: list[bytes]) -> list[Chunk]:
-        filled = self.count - len(texts)
         width = max(map(len, [*texts, self._filler]), default=0) or 1
         if any(text.endswith(b"\0") for text in texts):
             raise EditError("a NumPy array would lose the zeros at the end of its strings")
         if width * self.count > 4 * self.nbytes + MOST_PADDING:
             raise EditError(f"a NumPy array would need {width:,} bytes for each of {self.count:,} strings")
-        padded = b"".join(text.ljust(width, b"\0") for text in texts)
-        rest = _Repeated(self._filler.ljust(width, b"\0"), filled)
-        return [_npy_header(f"|S{width}", self.shape), padded, SourceSpan(rest, 0, rest.size)]
+        return [_npy_header(f"|S{width}", self.shape), self.numpy().astype(f"S{width}").tobytes()]
 
 
 class _Repeated(Source):
@@ -447,14 +430,8 @@ def shortest(number: Scalar, dtype: DType) -> Scalar:
 
     Numbers of other dtypes, and infinite or NaN ones, are returned unchanged.
     """
-    if not (dtype.is_float and dtype.code and dtype.size < 8 and isfinite(number)):
-        return number
-    for digits in range(1, 10):
-        short = float(f"{number:.{digits}g}")
-        with suppress(OverflowError):
-            if struct.unpack(dtype.code, struct.pack(dtype.code, short))[0] == number:
-                return short
-    return number
+    is_short = dtype.is_float and dtype.code and dtype.size < 8
+    return float(format_float(number, dtype.code)) if is_short and isfinite(number) else number
 
 
 @public

@@ -20,6 +20,7 @@ from gdsurgeon.graph.records import Record, parsed_nodes
 from gdsurgeon.ops import dtypes
 from gdsurgeon.ops.kinds import COLOCATION_ATTR
 from gdsurgeon.wire.fields import LEN, Buffer, WireError, fields
+from gdsurgeon.wire.node_record import Header, read_header
 from gdsurgeon.wire.protos import NodeDef
 
 LONGEST = 4096
@@ -83,11 +84,11 @@ def baked_strings(graph: Graph) -> list[Strings]:
         for info in debug_infos(graph):
             if info.files:
                 found.append(Strings("", "", "debug_info", False, count=len(info.files), paths=list(info.files)))
-    for node in parsed_nodes(graph.source):
-        found += _in_node(node)
+    for item in parsed_nodes(graph.source):
+        found += _in_node(item.header(), item.buffer()) if isinstance(item, Record) else _in_message(item)
     for function in graph.functions:
         for node in function.node_def:
-            found += _in_node(node, function.signature.name)
+            found += _in_message(node, function.signature.name)
     return sorted(found, key=lambda strings: not strings.paths)
 
 
@@ -142,17 +143,14 @@ def _is_worth_saying(text: str) -> bool:
 # -- places of strings ------------------------------------------------------------------------------------
 
 
-def _in_node(node: NodeDef | Record, function: str = "") -> Iterator[Strings]:
-    """Yields the strings in a node. Its record may be too large to read at once."""
-    header = node.header() if isinstance(node, Record) else node
-    attrs: Iterable[tuple[str, Buffer, int, int]]
-    if isinstance(node, Record):
-        buf = node.buffer()
-        attrs = ((key, buf, *span) for key, span in node.header().attrs.items())
-    else:
-        encoded = ((key, value.SerializeToString()) for key, value in node.attr.items())
-        attrs = ((key, data, 0, len(data)) for key, data in encoded)
-    for key, buf, start, end in attrs:
+def _in_message(node: NodeDef, function: str = "") -> Iterator[Strings]:
+    data = node.SerializeToString(deterministic=True)
+    return _in_node(read_header(data), data, function)
+
+
+def _in_node(header: Header, buf: Buffer, function: str = "") -> Iterator[Strings]:
+    """Yields the strings in a node, whose record may be too large to read at once."""
+    for key, (start, end) in header.attrs.items():
         found = Strings(header.name, function, key, False)
         try:
             for field_ in fields(buf, start, end):
