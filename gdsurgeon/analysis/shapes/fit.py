@@ -73,24 +73,22 @@ def fit(graph: Graph, old: Mapping[Node, Shape], new: Mapping[Node, Shape]) -> F
     tried = {node: trial_shape(old[node], shape) for node, shape in new.items()}
     stated = infer_shapes(graph)
     is_open = any(shape is None or UNKNOWN in shape[1:] for shape in new.values())
-    found = _fit(graph, stated, stated, old, tried, is_open)
+    found = _fit(graph, stated, old, tried, is_open)
     # Infer again with sizes for dims that are unknown in both: values computed from shapes are then known.
     filled = {node: _filled(old[node], shape) for node, shape in tried.items()}
     if any(after != tried[node] for node, (_, after) in filled.items()):
         old_filled = {node: before for node, (before, _) in filled.items()}
-        before = infer_shapes(graph, {node.output: shape for node, shape in old_filled.items()}, base=stated)
+        before = infer_shapes(graph, {node.output: shape for node, shape in old_filled.items()})
         new_filled = {node: after for node, (_, after) in filled.items()}
-        found = _joined(found, _fit(graph, stated, before, old_filled, new_filled, is_open))
+        found = _joined(found, _fit(graph, before, old_filled, new_filled, is_open))
     return found._replace(misfits=[*_defaults(stated, new), *found.misfits])
 
 
-def _fit(
-    graph: Graph, base: Shapes, before: Shapes, old: Mapping[Node, Shape], new: dict[Node, Shape], is_open: bool
-) -> Fit:
+def _fit(graph: Graph, before: Shapes, old: Mapping[Node, Shape], new: dict[Node, Shape], is_open: bool) -> Fit:
     """Returns the conflicts with the input shapes `new` that did not exist with `old`; `before`: from `old`."""
     fitting = _Fitting(before, [(old[node], shape) for node, shape in new.items()], is_open)
     given = {node.output: shape for node, shape in new.items()}
-    after = infer_shapes(graph, given, settle=fitting.settle, base=base)
+    after = infer_shapes(graph, given, settle=fitting.settle)
     excused = {conflict.node for conflict in before.conflicts}
     misfits = [misfit(node, text) for node, text in after.conflicts if node not in excused]
     return Fit(new, misfits, fitting.fixes, fitting.warnings)

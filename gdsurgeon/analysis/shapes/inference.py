@@ -67,7 +67,7 @@ class Shapes:
         topology: of the graph.
         order: the nodes in topological order.
         places: for each node its place in that order, or -1.
-        given, use_stated, settle, base: see `infer_shapes`.
+        given, use_stated, settle: see `infer_shapes`.
 
     Attributes:
         conflicts: the contradictory nodes among those that were inferred.
@@ -82,11 +82,10 @@ class Shapes:
         *,
         use_stated: bool = False,
         settle: Settle | None = None,
-        base: Shapes | None = None,
     ) -> None:
         self.topology, self.order, self.places = topology, order, places
         self.conflicts: list[Conflict] = []
-        self._use_stated, self._settle, self._base = use_stated, settle, base
+        self._use_stated, self._settle = use_stated, settle
         self._is_known = bytearray(topology.size)
         self._outputs: dict[int, _Known] = {}  # by node
         self._results: dict[tuple[str, _Known], _Known] = {}  # by op and inputs, if no attr was read
@@ -154,11 +153,8 @@ class Shapes:
     def infer(self, number: int) -> None:
         """Infers the outputs of a node from its inputs."""
         self._is_known[number] = 1
-        base, op = self._base, self.topology.op(number)
-        if base is not None and not self._depends[number]:
-            if number in base._outputs:
-                self._outputs[number] = base._outputs[number]
-        elif op in RULES:
+        op = self.topology.op(number)
+        if op in RULES:
             self._apply_rules(number, op)
         elif self._use_stated and not self._depends[number]:
             with suppress(InputError):
@@ -254,7 +250,6 @@ def infer_shapes(
     *,
     use_stated: bool = True,
     settle: Settle | None = None,
-    base: Shapes | None = None,
     wanted: Iterable[Output] | None = None,
 ) -> Shapes:
     """Infers the shapes of tensors, and the values from which shapes are computed.
@@ -267,17 +262,11 @@ def infer_shapes(
         use_stated: use ``_output_shapes`` attrs for ops without a rule; never for nodes that depend on a given tensor,
             where the attrs are stale.
         settle: may correct the shapes of a node before they are used.
-        base: the result for the same, unchanged graph with other given shapes for the same tensors. It is reused for
-            all nodes that do not depend on a given tensor, without its conflicts.
         wanted: the requested tensors; only these and their inputs are inferred. By default all are.
     """
-    if base is not None:
-        topology, order, places = base.topology, base.order, base.places
-    else:
-        topology = topology_of(graph)
-        order = any_order(topology)
-        places = places_in(order, topology.size)
-    out = Shapes(topology, order, places, given, use_stated=use_stated, settle=settle, base=base)
+    topology = topology_of(graph)
+    order = any_order(topology)
+    out = Shapes(topology, order, places_in(order, topology.size), given, use_stated=use_stated, settle=settle)
     for number in order if wanted is None else ():
         out.infer(number)
     for output in wanted or ():
