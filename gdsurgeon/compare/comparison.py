@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, compress, filterfalse
-from typing import NamedTuple
 
 from gdsurgeon.compare.intent import Facts, FunctionChanges, Rewired, Value
 from gdsurgeon.compare.written import Written
@@ -161,7 +160,7 @@ def _is_same_stretch(old: Record, new: Record, mine: tuple[int, int], its: tuple
 def _node_facts(before: Graph, after: Graph, renamed: Renamed, names: Iterable[str]) -> Facts:
     """Returns the differences of nodes, which have their names before; new nodes have their names after."""
     out = Facts()
-    spelling = Spelling(renaming(renamed))
+    spelt = renaming(renamed)
     taken = frozenset(renamed.values())
     for name in names:
         # A different node may have the node's old name now; that node is not its counterpart.
@@ -172,19 +171,16 @@ def _node_facts(before: Graph, after: Graph, renamed: Renamed, names: Iterable[s
             out.added += [now] if new_record is not None else []
             out.removed += [name] if new_record is None and before.store.has(name) else []
             continue
-        inputs = inputs_alone(old_record, new_record, spelling.spelt)
+        if name != now:
+            out.renamed[name] = now
+        inputs = inputs_alone(old_record, new_record, spelt)
         if inputs is not None:
-            if name in renamed:
-                out.renamed[name] = renamed[name]
-            _note_inputs(out, now, *inputs[1:])
-            continue
-        old, new = before[name], after[now]
-        if old.name != new.name:
-            out.renamed[name] = new.name
-        out.rewired += spelling.rewired(old, new)
-        altered = {what: (was, now) for what, was, now in spelling.compared(old, new) if was != now}
+            rewired, altered = input_differences(now, *inputs[1:])
+        else:
+            rewired, altered = compared_nodes(before[name], after[now], spelt)
+        out.rewired += rewired
         if altered:
-            out.altered[new.name] = altered
+            out.altered[now] = altered
     out.added += [name for name in renamed if name not in taken and name in after]  # new nodes with such an old name
     return out
 
@@ -215,64 +211,52 @@ def node_of(record: Record) -> NodeDef | None:
         return None
 
 
-def _note_inputs(out: Facts, name: str, was: Sequence[str], now: Sequence[str]) -> None:
-    """Adds the differences of the inputs of a node."""
-    if was == now:
-        return
+Differences = tuple[list[Rewired], dict[str, tuple[Value, Value]]]
+"""The changed inputs of a node, if their number is the same; and the other properties that differ, before and after."""
+
+
+def input_differences(name: str, was: Sequence[str], now: Sequence[str]) -> Differences:
+    """Returns the differences of the inputs of the node `name`, from those before, with the names after, and `now`."""
+    rewired: list[Rewired] = []
     altered: dict[str, tuple[Value, Value]] = {}
-    mine, its = ([text for text in texts if text[0] != "^"] for texts in (was, now))
+    if was == now:
+        return rewired, altered
+    mine, its = (tuple(plain_tensor(text) for text in texts if text[:1] != "^") for texts in (was, now))
     if len(mine) == len(its):
-        for slot, (old, new) in enumerate(zip(mine, its, strict=True)):
-            if old != new and (before := plain_tensor(old)) != (after := plain_tensor(new)):
-                out.rewired.append(Rewired(name, slot, before, after))
+        pairs = enumerate(zip(mine, its, strict=True))
+        rewired = [Rewired(name, slot, old, new) for slot, (old, new) in pairs if old != new]
     else:
-        altered["inputs"] = tuple(map(plain_tensor, mine)), tuple(map(plain_tensor, its))
-    if len(mine) == len(was) and len(its) == len(now) and not altered:
-        return
-    waited, waits = (tuple(sorted({text[1:] for text in texts if text[0] == "^"})) for texts in (was, now))
+        altered["inputs"] = mine, its
+    waited, waits = (tuple(sorted({text[1:] for text in texts if text[:1] == "^"})) for texts in (was, now))
     if waited != waits:
         altered["controls"] = waited, waits
-    if altered:
-        out.altered[name] = altered
+    return rewired, altered
 
 
-class Spelling(NamedTuple):
-    """Compares two nodes; names in the first one are replaced by the names after, which `spelt` returns."""
+def compared_nodes(old: Node, new: Node, spelt: Callable[[str], str]) -> Differences:
+    """Returns the differences of two nodes; `spelt` returns the names after of names before."""
+    found: dict[str, tuple[Value, Value]] = {"op": (old.op, new.op), "device": (old.device, new.device)}
+    was, now = (
+        [*(name(read.name) for read in node.inputs), *(f"^{name(control.name)}" for control in node.controls)]
+        for node, name in ((old, spelt), (new, str))
+    )
+    rewired, inputs = input_differences(new.name, was, now)
+    found |= inputs
+    for key in dict.fromkeys((*old.attr_keys, *new.attr_keys)):
+        if key == COLOCATION_ATTR:
+            found["colocated"] = _colocations(old, new, spelt)
+            found["class"] = _other_classes(old), _other_classes(new)
+        elif not is_same_attr(old, new, key):
+            found[f"attr {key}"] = _held(old, key, b"before"), _held(new, key, b"after")
+    found["other fields"] = _other_fields_of(old), _other_fields_of(new)
+    return rewired, {what: values for what, values in found.items() if values[0] != values[1]}
 
-    spelt: Callable[[str], str]
 
-    def rewired(self, old: Node, new: Node) -> Iterator[Rewired]:
-        """Yields the changed inputs, if the number of inputs is the same."""
-        if len(old.inputs) == len(new.inputs):
-            for slot, (was, now) in enumerate(zip(old.inputs, new.inputs, strict=True)):
-                before = self.spelt(was.name)
-                if before != now.name:
-                    yield Rewired(new.name, slot, before, now.name)
-
-    def compared(self, old: Node, new: Node) -> Iterator[tuple[str, Value, Value]]:
-        """Yields each compared property, with its value before, spelled with the names after, and its value after."""
-        yield "op", old.op, new.op
-        yield "device", old.device, new.device
-        if len(old.inputs) != len(new.inputs):
-            spelt = tuple(self.spelt(read.name) for read in old.inputs)
-            yield "inputs", spelt, tuple(read.name for read in new.inputs)
-        yield "controls", self._names(old.controls), tuple(sorted({control.name for control in new.controls}))
-        for key in dict.fromkeys((*old.attr_keys, *new.attr_keys)):
-            if key == COLOCATION_ATTR:
-                yield "colocated", *self._colocations(old, new)
-                yield "class", _other_classes(old), _other_classes(new)
-            elif not is_same_attr(old, new, key):
-                yield f"attr {key}", _held(old, key, b"before"), _held(new, key, b"after")
-        yield "other fields", _other_fields_of(old), _other_fields_of(new)
-
-    def _colocations(self, old: Node, new: Node) -> tuple[Value, Value]:
-        """Returns the colocations, without those with removed or missing nodes."""
-        after = graph_of(new)
-        kept = [other for other in old.colocated if other.exists and self.spelt(other.name) in after]
-        return self._names(kept), tuple(sorted({other.name for other in new.colocated if other.exists}))
-
-    def _names(self, nodes: Iterable[Node]) -> tuple[str, ...]:
-        return tuple(sorted({self.spelt(node.name) for node in nodes}))
+def _colocations(old: Node, new: Node, spelt: Callable[[str], str]) -> tuple[Value, Value]:
+    """Returns the colocations, without those with removed or missing nodes."""
+    after = graph_of(new)
+    kept = {now for other in old.colocated if other.exists and (now := spelt(other.name)) in after}
+    return tuple(sorted(kept)), tuple(sorted({other.name for other in new.colocated if other.exists}))
 
 
 def is_same_attr(old: Node, new: Node, key: str) -> bool:

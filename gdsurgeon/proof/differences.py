@@ -9,7 +9,7 @@ from itertools import cycle, islice
 from math import prod
 
 from gdsurgeon.analysis.shapes.inference import shape_of_tensor
-from gdsurgeon.compare.comparison import Comparison, Spelling, difference_text, rewiring_text
+from gdsurgeon.compare.comparison import Comparison, compared_nodes, difference_text, rewiring_text
 from gdsurgeon.errors import GdsurgeonError, quoted
 from gdsurgeon.feeds.numbers import INTEGERS, clipped, numbers, packed
 from gdsurgeon.graph.attrs import FullShape, Shape, type_value
@@ -120,9 +120,9 @@ def node_differences(a: Node, b: Node, name_in_b: Callable[[str], str] = lambda 
     `name_in_b` returns the name in the graph of `b` of a tensor of the other graph. Constants of any size are compared,
     but their values are not printed.
     """
-    spelling = Spelling(name_in_b)
-    out = [difference_text(what, was, now) for what, was, now in spelling.compared(a, b) if was != now]
-    return [*out, *map(rewiring_text, spelling.rewired(a, b)), *_bodies(a, b)]
+    rewired, altered = compared_nodes(a, b, name_in_b)
+    out = [difference_text(what, *values) for what, values in altered.items()]
+    return [*out, *map(rewiring_text, rewired), *_bodies(a, b)]
 
 
 def _bodies(a: Node, b: Node) -> list[str]:
