@@ -16,7 +16,6 @@ from gdsurgeon.wire.protos import (
     CollectionDef,
     FunctionDef,
     MetaGraphDef,
-    SignatureDef,
     TensorInfo,
     decode_error,
 )
@@ -156,12 +155,6 @@ class MetaGraph:
         respell(part, self.graph)
         lost = {key: _members(before[key]) - _members(part.collection_def[key]) for key in sorted(before)}
         return {key: count for key, count in lost.items() if count > 0}
-
-    def signatures_now(self) -> Mapping[str, SignatureDef]:
-        """Returns the signatures with current node and tensor names."""
-        part = self._parsed(b"".join(self._bytes(field) for field in self._fields if field.number == SIGNATURES))
-        respell(part, self.graph)
-        return dict(part.signature_def)
 
     def _respelt(self, field: Field) -> Chunk:
         as_it_was = SourceSpan(self._source, self._start + field.start, self._start + field.end)

@@ -5,8 +5,7 @@ Source: the runs of tf.compat.v1.saved_model.load and tf.compat.v1.train.Saver.r
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Container, Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Container, Iterator, Mapping
 
 from gdsurgeon.container.checkpoint.open import open_checkpoint
 from gdsurgeon.container.checkpoint.slices import parse_slice_spec
@@ -16,13 +15,14 @@ from gdsurgeon.container.meta_graph import MAIN_OP, MetaGraph
 from gdsurgeon.container.objects import held_nodes, nodes_of
 from gdsurgeon.errors import EditError, InputError, printable, quoted
 from gdsurgeon.graph.attrs import type_value
-from gdsurgeon.graph.constants import TENSOR, Constant, constant, constant_in, raw_value
+from gdsurgeon.graph.constants import TENSOR, constant_in, raw_value
 from gdsurgeon.graph.functions import closure
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import plain_tensor
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.graph.records import NODE
 from gdsurgeon.graph.serving import INIT, Key, Restoring
+from gdsurgeon.graph.writing import node_def
 from gdsurgeon.ops.dtypes import CONTENT, ELEMENT_FIELDS, STRING, base_dtype, dtype_name
 from gdsurgeon.ops.kinds import ASSIGNMENTS, IDENTITY, is_variable
 from gdsurgeon.text import nearest, suggestion
@@ -101,14 +101,14 @@ def restored_keys(model: MetaGraph) -> dict[str, Key]:
     called = node.attr("f")
     function = called.func.name if called is not None else ""
     if not function:
-        steps = {each.name: _step_of_graph(each) for each in closure([node], _producers)}
-        return _with_shared(graph, dict(_assigned(steps)))
+        nodes = {each.name: node_def(each) for each in closure([node], _producers)}
+        return _with_shared(graph, dict(_assigned(nodes)))
     body = graph.functions.get(function)
     if body is None or any(arg.number_attr or arg.type_list_attr for arg in body.signature.input_arg):
         return {}
     arguments = [arg.name for arg in body.signature.input_arg]
     given = {argument: tensor.node.name for argument, tensor in zip(arguments, node.inputs, strict=False)}
-    found = dict(_assigned({each.name: _step_of_function(each) for each in body.node_def}))
+    found = dict(_assigned({each.name: each for each in body.node_def}))
     return _with_shared(graph, {given[argument]: key for argument, key in found.items() if argument in given})
 
 
@@ -151,54 +151,30 @@ def _producers(node: Node) -> list[Node]:
     return [other for other in (*(read.node for read in node.inputs), *node.controls) if other.exists]
 
 
-class _Step(NamedTuple):
-    """A node of a graph or of a function.
-
-    Attributes:
-        op: its op.
-        inputs: its inputs: the name of a node or argument, and the number of its output.
-        strings: returns the strings in a constant; empty for other nodes.
-    """
-
-    op: str
-    inputs: list[tuple[str, int]]
-    strings: Callable[[], list[str]]
+def _reads(node: NodeDef) -> list[tuple[str, int]]:
+    """Returns the data inputs of a node of a graph or of a function: the name of each, and the number of its output."""
+    parts = [text.split(":") for text in node.input if not text.startswith("^")]
+    return [(name, int(at[-1]) if at and at[-1].isdecimal() else 0) for name, *at in parts]
 
 
-def _step_of_graph(node: Node) -> _Step:
-    return _Step(node.op, [(read.node.name, read.index) for read in node.inputs], lambda: _texts(constant(node)))
-
-
-def _step_of_function(node: NodeDef) -> _Step:
-    """Returns the step of a function's NodeDef; building a graph of the function would take far longer."""
-
-    def place(text: str) -> tuple[str, int]:
-        name, *at = text.split(":")
-        return name, int(at[-1]) if at and at[-1].isdecimal() else 0
-
-    def strings() -> list[str]:
-        return _texts(constant_in(node.attr["value"].SerializeToString())) if node.op == "Const" else []
-
-    return _Step(node.op, [place(text) for text in node.input], strings)
-
-
-def _assigned(steps: Mapping[str, _Step]) -> Iterator[tuple[str, Key]]:
-    """Yields the variable and the key for each of `steps` that assigns a value from a checkpoint."""
+def _assigned(nodes: Mapping[str, NodeDef]) -> Iterator[tuple[str, Key]]:
+    """Yields the variable and the key for each of `nodes` that assigns a value from a checkpoint."""
     texts: dict[str, list[str]] = {}  # one restore op lists the keys of all variables
-    for step in steps.values():
-        if step.op not in ASSIGNMENTS or len(step.inputs) < 2:
+    for node in nodes.values():
+        reads = _reads(node) if node.op in ASSIGNMENTS else []
+        if len(reads) < 2:
             continue
-        name, place = step.inputs[1]
+        name, place = reads[1]
         passed: set[str] = set()  # an unchecked graph can have a cycle
-        while name in steps and steps[name].op in _PASSED_ON and steps[name].inputs and name not in passed:
+        while name in nodes and nodes[name].op in _PASSED_ON and nodes[name].input and name not in passed:
             passed.add(name)
-            name, place = steps[name].inputs[0]
-        slots = _TEXTS.get(steps[name].op, ()) if name in steps else ()
-        if slots and len(steps[name].inputs) > slots[-1]:
-            held = [steps[name].inputs[slot][0] for slot in slots]
-            texts |= {other: steps[other].strings() if other in steps else [] for other in held if other not in texts}
+            name, place = _reads(nodes[name])[0]
+        slots = _TEXTS.get(nodes[name].op, ()) if name in nodes else ()
+        if slots and len(sources := _reads(nodes[name])) > slots[-1]:
+            held = [sources[slot][0] for slot in slots]
+            texts |= {other: _texts(nodes.get(other)) for other in held if other not in texts}
             if place < min(len(texts[other]) for other in held):
-                yield step.inputs[0][0], Key(*(texts[other][place] for other in held))
+                yield reads[0][0], Key(*(texts[other][place] for other in held))
 
 
 def origin(tensor: Output) -> Output:
@@ -210,10 +186,12 @@ def origin(tensor: Output) -> Output:
     return tensor
 
 
-def _texts(found: Constant | None) -> list[str]:
-    """Returns the strings in a constant."""
-    values = found.values if found is not None else ()
-    return [item.decode(errors="replace") for item in values if isinstance(item, bytes)]
+def _texts(node: NodeDef | None) -> list[str]:
+    """Returns the strings in a constant; none for other nodes."""
+    if node is None or node.op != "Const":
+        return []
+    found = constant_in(node.attr["value"].SerializeToString())
+    return [item.decode(errors="replace") for item in found.values if isinstance(item, bytes)] if found else []
 
 
 # -- values ------------------------------------------------------------------------------------------------------

@@ -220,11 +220,9 @@ def records_after(
     dropped: Sequence[str] = ()
     if meta.has_objects and not as_v1:
         _check_functions(meta)
-    signatures: Mapping[str, SignatureDef] | None = _definitions(meta, touched, type_of)
+    signatures = _definitions(meta, touched, type_of, is_needed=as_v1 and INIT in meta.signatures)
     if as_v1:
         replaced.add(OBJECTS)
-        if signatures is None and INIT in meta.signatures:
-            signatures = meta.signatures_now()
     elif meta.has_objects and (objects := _objects_after(meta, touched, signatures, function_of)) is not None:
         replaced.add(OBJECTS)
         graph, added, dropped = objects
@@ -245,8 +243,10 @@ def records_after(
     return Around(replaced, new, added, dropped)
 
 
-def _definitions(meta: MetaGraph, touched: Collection[str], type_of: TypeOf) -> dict[str, SignatureDef] | None:
-    """Returns the signatures after the edit; None if no signature changed.
+def _definitions(
+    meta: MetaGraph, touched: Collection[str], type_of: TypeOf, *, is_needed: bool
+) -> dict[str, SignatureDef] | None:
+    """Returns the signatures after the edit; None if no signature changed, unless `is_needed`.
 
     The entry of a tensor is kept if the tensor did not change.
     """
@@ -254,7 +254,7 @@ def _definitions(meta: MetaGraph, touched: Collection[str], type_of: TypeOf) -> 
     serving = serving_of(graph)
     if serving is None or graph.serving is None:
         return None
-    if not touched and graph.serving.signatures.keys() == meta.signatures.keys():
+    if not (touched or is_needed) and graph.serving.signatures.keys() == meta.signatures.keys():
         return None
     own = meta.around.signature_def
     known = {

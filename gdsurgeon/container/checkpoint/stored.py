@@ -29,8 +29,6 @@ It lists the objects, and the keys under which their values are stored.
 """
 _VALUE = "VARIABLE_VALUE"
 """The name of the attribute that is the value of a variable."""
-_AT_ONCE = 1 << 12
-"""Lengths that are packed at a time."""
 
 
 # -- strings and variants ----------------------------------------------------------------------------------------
@@ -73,10 +71,8 @@ def decode_strings(data: bytes, count: int) -> tuple[list[bytes], int]:
 def _crc_of_lengths(lengths: Sequence[int]) -> int:
     """Returns the checksum of lengths, each encoded in 4 bytes, or in 8 if it does not fit."""
     crc = 0
-    for at in range(0, len(lengths), _AT_ONCE):
-        some = lengths[at : at + _AT_ONCE]
-        formats = "".join("I" if length < 1 << 32 else "Q" for length in some)
-        crc = extend(crc, struct.pack(f"<{formats}", *some))
+    for length in lengths:
+        crc = extend(crc, length.to_bytes(4 if length < 1 << 32 else 8, "little"))
     return crc
 
 

@@ -133,7 +133,7 @@ class Table:
             try:
                 self._check_bounds(block)
                 source, start, size = self.source, block.offset, block.size
-                if source.read(start + size, 1)[0] != _PLAIN:
+                if self._kind(block) != _PLAIN:
                     source = BytesSource(self.content(block), source.name)
                     start, size = 0, source.size
                 for key, first, last in _entries(Window(source, start, start + size), block.size):
@@ -148,11 +148,8 @@ class Table:
             InputError: its checksum is wrong.
             WireError: it is not a block that Snappy compressed.
         """
-        self._check_bounds(block)
-        data = self.source.read(block.offset, block.size + _TRAILER)
-        if checksum([data[:-4]]) != int.from_bytes(data[-4:], "little"):
-            raise self._wrong_checksum(block)
-        kind, data = data[-_TRAILER], data[: block.size]
+        self.check(block)
+        data, kind = self.source.read(block.offset, block.size), self._kind(block)
         if kind == _SNAPPY:
             return uncompress(data)
         if kind != _PLAIN:
@@ -165,7 +162,8 @@ class Table:
         end = block.offset + block.size + 1
         found = checksum(pieces_of([SourceSpan(self.source, block.offset, end)]))
         if found != int.from_bytes(self.source.read(end, 4), "little"):
-            raise self._wrong_checksum(block)
+            what = f"the checksum of its block at offset {block.offset:,} is wrong"
+            raise self._corrupt(what, at=block.offset, reason="checksum")
 
     def check_frame(self) -> None:
         """Checks that the blocks fill the file, and that the footer is as a writer writes it.
@@ -183,6 +181,9 @@ class Table:
         if self.source.size != at + _FOOTER or self.source.read(at, _FOOTER) != footer:
             raise self._corrupt(f"its last bytes, from offset {at:,} on, are not the end of a table")
 
+    def _kind(self, block: Block) -> int:
+        return self.source.read(block.offset + block.size, 1)[0]
+
     def _check_bounds(self, block: Block) -> None:
         if block.offset + block.size + _TRAILER > self.source.size - _FOOTER:
             raise self._corrupt(f"its block at offset {block.offset:,} ends after the end of the file")
@@ -199,10 +200,6 @@ class Table:
 
     def _corrupt(self, what: str, **facts: str | int) -> InputError:
         return corrupt_file(self.source.name, what, **facts)
-
-    def _wrong_checksum(self, block: Block) -> InputError:
-        what = f"the checksum of its block at offset {block.offset:,} is wrong"
-        return self._corrupt(what, at=block.offset, reason="checksum")
 
     def _broken(self, block: Block, error: WireError) -> InputError:
         what = f"its block at offset {block.offset:,}: {error.reason}"
@@ -355,9 +352,5 @@ def _separator(key: bytes, following: bytes) -> bytes:
 
 
 def _common_prefix(a: bytes, b: bytes) -> int:
-    count = 0
-    for x, y in zip(a, b, strict=False):
-        if x != y:
-            break
-        count += 1
-    return count
+    differing = (at for at, (x, y) in enumerate(zip(a, b, strict=False)) if x != y)
+    return next(differing, min(len(a), len(b)))
