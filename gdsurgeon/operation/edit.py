@@ -265,7 +265,7 @@ class _Operation:
             self.proving.begin(model.graph)
             if request.evaluator is not None:
                 self.proving.lend(request.evaluator)
-        self.counts = Counts(model.graph.store.layout.node_count, None)
+        self.counts = Counts(model.graph.node_count, None)
         self.progress(Event("checking"))
         if request.level == "none" or request.repairs:
             return
