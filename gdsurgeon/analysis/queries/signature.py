@@ -5,10 +5,9 @@ from __future__ import annotations
 from array import array
 from collections.abc import Sequence
 from itertools import compress
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from gdsurgeon.analysis.shapes.arithmetic import stated_shape, typed
-from gdsurgeon.analysis.traversal.control_flow import ControlFlow, control_flow_of
 from gdsurgeon.analysis.traversal.topology import Topology, topology_of
 from gdsurgeon.arguments import public
 from gdsurgeon.graph.attrs import Shape
@@ -19,6 +18,9 @@ from gdsurgeon.graph.records import forms_of
 from gdsurgeon.graph.served import serving_of
 from gdsurgeon.ops.dtypes import RESOURCE, VARIANT, base_dtype
 from gdsurgeon.ops.kinds import ENTER, MERGE, PLACEHOLDERS, SWITCH, VARIABLES
+
+if TYPE_CHECKING:
+    from gdsurgeon.analysis.traversal.control_flow import ControlFlow
 
 MOST_READ = 1000
 """The maximum number of possible outputs that are read one by one; of more, only different ones are read."""
@@ -135,7 +137,11 @@ def can_be_fetched(graph: Graph, node: Node) -> bool:
 
 def _flow(graph: Graph) -> ControlFlow | None:
     """Returns the control flow of a graph; None if every node runs once."""
-    return control_flow_of(graph) if topology_of(graph).ops() & (SWITCH | ENTER) else None
+    if topology_of(graph).ops().isdisjoint(SWITCH | ENTER):
+        return None
+    from gdsurgeon.analysis.traversal.control_flow import control_flow_of  # few graphs need it
+
+    return control_flow_of(graph)
 
 
 def _can_be_fetched(flow: ControlFlow | None, number: int, dtypes: list[int] | None) -> bool:
@@ -191,16 +197,12 @@ def inferred_signature(graph: Graph, stated: Signature) -> Signature:
     """
     if all(info.shape is not None for info in (*stated.inputs, *stated.outputs)) or graph.node_count > MOST_NODES:
         return stated
-    from gdsurgeon.analysis.shapes.inference import infer_shapes
+    from gdsurgeon.analysis.shapes.inference import shape_of_tensor
 
     inputs = [node.output for node in input_nodes(graph)]
     outputs = [output for node in output_nodes(graph) for output in node.outputs]
-    shapes = infer_shapes(graph, wanted=[*inputs, *outputs])
 
     def known(info: TensorInfo, output: Output) -> TensorInfo:
-        return info if info.shape is not None else info._replace(shape=shapes.shape(output))
+        return info if info.shape is not None else info._replace(shape=shape_of_tensor(graph, output))
 
-    return Signature(
-        tuple(map(known, stated.inputs, inputs)),
-        tuple(map(known, stated.outputs, outputs)),
-    )
+    return Signature(tuple(map(known, stated.inputs, inputs)), tuple(map(known, stated.outputs, outputs)))
