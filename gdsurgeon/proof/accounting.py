@@ -19,7 +19,7 @@ from gdsurgeon.errors import ValidationError, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.ops.op_defs import op_def
 from gdsurgeon.specification.specify import Asked, stage_violations, violations
-from gdsurgeon.wire.protos import AttrValue, NodeDef
+from gdsurgeon.wire.protos import AttrValue, NodeDef, NodeHeaders
 from gdsurgeon.wire.write import Chunk, resolved
 
 MOST_DETAILS = 100
@@ -101,7 +101,7 @@ def _users(comparison: Comparison) -> Iterator[tuple[str, str, Iterable[AttrValu
     changed."""
     after, facts = comparison.after, comparison.facts
     new, new_functions = {*facts.added, *facts.altered}, {*facts.functions.added, *facts.functions.changed}
-    nodes = [after[name] for name in new if _may_call(_op(after, name))]
+    nodes = [after[name] for name in (new if _may_some_call(after, new) else ()) if _may_call(_op(after, name))]
     if facts.functions.removed:  # otherwise unchanged nodes need not be found, which indexes the file
         topology = topology_of(after)
         nodes = [topology.node(number) for number in topology.with_ops(filter(_may_call, topology.ops()))]
@@ -112,6 +112,12 @@ def _users(comparison: Comparison) -> Iterator[tuple[str, str, Iterable[AttrValu
         for inner in function.node_def:
             where = f"the node {quoted(inner.name)} of the function {quoted(name)}"
             yield where, inner.op, inner.attr.values(), name in new_functions
+
+
+def _may_some_call(graph: Graph, names: Iterable[str]) -> bool:
+    """Returns whether one of the nodes `names` of a written graph may call functions; decodes many nodes at once."""
+    records = [record.data for name in names if (record := graph.store.record(name)) is not None]
+    return None in records or any(map(_may_call, set(NodeHeaders.FromString(b"".join(filter(None, records))).op)))
 
 
 def _op(graph: Graph, name: str) -> str:
