@@ -464,7 +464,7 @@ class _Validation(ValidateRequest):
                 if is_first and len(self.graphs) == 1:
                     note_statistics(verdict.statistics, trial, sample)
                 if is_first:
-                    self.recording.note(self.executor, sample, trial.fed[ORIGINAL], trial.subject(ORIGINAL))
+                    self.recording.note(sample, trial.fed[ORIGINAL], trial.subject(ORIGINAL))
             if check is not None:
                 check(trial.proof)
         finally:

@@ -338,7 +338,6 @@ def check_released(
             with Executor(settings) as other:
                 name = other.version().partition(" (")[0]
                 version = other.info().version
-                there: dict[str, Json] = {"released": version}
                 try:
                     load(other)
                     load(executor)
@@ -347,11 +346,11 @@ def check_released(
                     return version, f"{name} {told}"
                 except Refused as refused:
                     what = f"{name} does not load or run the result: {printable(refused.text)}"
-                    raise ValidationError(what, code="does-not-load", facts=there) from refused
+                    raise ValidationError(what, code="does-not-load", released=version) from refused
                 except GdsurgeonError as error:
                     text = f"in {name}: {error.message}"
                     raise ValidationError(
-                        text, code=error.code, details=error.details, facts={**error.facts, **there}
+                        text, code=error.code, details=error.details, facts=error.facts, released=version
                     ) from error
     except NotThere as missing:
         line = "{run_in} {path}: {reason}; expected is a wheel of a release, or a folder with one"

@@ -28,7 +28,7 @@ from gdsurgeon.proof.isolated import recorded
 from gdsurgeon.proof.plan import Obstacle, plan_with
 from gdsurgeon.proof.proof import Proof
 from gdsurgeon.proof.same_outputs import deciding, side_by_side
-from gdsurgeon.proof.subject import Subject
+from gdsurgeon.proof.subject import Feeds, Subject
 from gdsurgeon.proof.trial import (
     EDITED,
     ORIGINAL,
@@ -65,15 +65,15 @@ class Recording:
     feeds: list[dict[str, Tensor]] = field(default_factory=list)
     outputs: list[dict[str, Tensor]] = field(default_factory=list)
 
-    def note(self, executor: Executor, sample: int, feeds: Mapping[str, Tensor | Result], subject: Subject) -> None:
+    def note(self, sample: int, feeds: Feeds, subject: Subject) -> None:
         """Records the feeds and the outputs of a sample that will be saved."""
         if self.feeds_path is not None:
             fed = {name: value for name, value in feeds.items() if isinstance(value, Tensor)}
-            self.feeds[sample:] = [fed | _defaults(executor, feeds, subject)]
+            self.feeds[sample:] = [fed | _defaults(feeds, subject)]
         if self.outputs_path is not None:
             self.outputs[sample:] = [
                 {
-                    name: executor.tensor(subject.result(sample, group), i)
+                    name: subject.executor.tensor(subject.result(sample, group), i)
                     for group, names in enumerate(subject.plan.groups)
                     for i, name in enumerate(names)
                 }
@@ -93,13 +93,13 @@ class Recording:
         return written
 
 
-def _defaults(executor: Executor, feeds: Mapping[str, Tensor | Result], subject: Subject) -> dict[str, Tensor]:
+def _defaults(feeds: Feeds, subject: Subject) -> dict[str, Tensor]:
     """Returns the values of inputs that kept their defaults, because an archive has a value for each input."""
     names = sorted(subject.optional - feeds.keys())
     if not names or not feeds.keys() <= {*subject.feedable}:
         return {}
-    executor.run(subject.key, "defaults", feeds, names)
-    return {name: executor.tensor("defaults", i) for i, name in enumerate(names)}
+    subject.executor.run(subject.key, "defaults", feeds, names)
+    return {name: subject.executor.tensor("defaults", i) for i, name in enumerate(names)}
 
 
 class Golden(NamedTuple):

@@ -166,8 +166,7 @@ def joined_steps(steps: Sequence[Step]) -> list[Joined]:
 
 def _relation(step: Step) -> Relation | None:
     """Returns the claims of an edit as a relation; None if they cannot be joined with other claims."""
-    out = Relation()
-    same: SameOutputs | None = SameOutputs()
+    out = Relation(SameOutputs())
     for claim in step.result.claims:
         if isinstance(claim, SameTensors):
             out.tensors |= dict.fromkeys(claim.tensors, True)
@@ -177,7 +176,7 @@ def _relation(step: Step) -> Relation | None:
             if not (claim.judged and claim.tolerance.is_exact) or claim.except_for:
                 return None
             nodes = [step.before[name] for name in claim.also if name in step.before]
-            same, also = claim, {output.name: False for node in nodes for output in node.outputs}
+            out.same, also = claim, {output.name: False for node in nodes for output in node.outputs}
             out.tensors = also | out.tensors
         elif isinstance(claim, SameGiven):
             if claim.copies or claim.as_written or not claim.tolerance.is_exact:
@@ -186,12 +185,12 @@ def _relation(step: Step) -> Relation | None:
             out.parts += claim.parts
             if any(part.role for part in claim.parts):
                 out.tensors |= {tensor: True for tensor, _ in claim.outputs}
-                same = None if claim.given else same
+                out.same = None if claim.given else out.same
             else:
-                out.outputs, out.constants, out.sites, same = claim.outputs, dict(claim.constants), claim.sites, None
+                out.outputs, out.constants, out.sites = claim.outputs, dict(claim.constants), claim.sites
+                out.same = None
         else:
             return None
-    out.same = same
     return out
 
 

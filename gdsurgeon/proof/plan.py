@@ -46,6 +46,7 @@ from gdsurgeon.ops.kinds import (
     undefined_outputs,
 )
 from gdsurgeon.ops.reach import UNKNOWN, reach_of
+from gdsurgeon.proof.proof import Skipped
 from gdsurgeon.proof.settings import Settings
 
 
@@ -128,7 +129,7 @@ class FetchPlan:
         return [name for group in self.groups for name in group]
 
     @property
-    def reasons(self) -> list[tuple[str, str]]:
+    def reasons(self) -> Skipped:
         """(output, reason) for outputs that do not run."""
         return [(skipped.name, skipped.reason) for skipped in self.skipped]
 

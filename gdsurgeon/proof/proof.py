@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gdsurgeon.errors import Json, Line, NotValidatedError, ValidationError, middle_cut, printable
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
     from gdsurgeon.graph.attrs import FullShape
     from gdsurgeon.runtime.compare import Comparison
     from gdsurgeon.runtime.tensor import Tensor
+
+
+Skipped = list[tuple[str, str]]
+"""Outputs that do not run, each with the reason."""
 
 
 class DiffersError(ValidationError):
@@ -197,7 +202,7 @@ class Proof(Data):
     random_nodes: list[str] = field(default_factory=list)
     drawn: list[str] = field(default_factory=list)
     enclosed: list[str] = field(default_factory=list)
-    skipped: list[tuple[str, str]] = field(default_factory=list)
+    skipped: Skipped = field(default_factory=list)
     unproven: dict[str, str] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     seconds: float = 0.0
@@ -318,10 +323,27 @@ class Piece(NamedTuple):
         return {"called": self.called, **{key: told[key] for key in kept}, "statement": self.shown}
 
 
-_LARGEST = ("samples", "largest_part", "onednn_difference")
-_JOINED = ("skipped", "equations", "parts", "warnings", "random_nodes", "drawn", "enclosed")
-_BY_NAME = ("feeds", "made", "unproven", "as_graphs")
-"""Fields of `Proof`: `merged` keeps the largest value, all items, or all entries."""
+def worse(found: Iterable[Deployed | None]) -> Deployed | None:
+    """Returns the comparison that shows least."""
+    return max(filter(None, found), key=lambda each: (bool(each.why_not), each.difference), default=None)
+
+
+_MERGED: Mapping[str, Callable[[Iterable[Any]], object]] = {
+    **dict.fromkeys(("samples", "largest_part", "onednn_difference"), max),
+    **dict.fromkeys(
+        ("skipped", "equations", "parts", "warnings", "random_nodes", "drawn", "enclosed"),
+        lambda lists: list(dict.fromkeys(chain(*lists))),
+    ),
+    **dict.fromkeys(
+        ("feeds", "made", "unproven", "as_graphs"),
+        lambda mappings: dict(chain(*(mapping.items() for mapping in mappings))),
+    ),
+    "batches": lambda lists: sorted({*chain(*lists)}),
+    "tolerance": widest,
+    "is_exact": all,
+    "deployed": worse,
+}
+"""How `merged` combines the values of a field of `Proof`."""
 
 
 def merged(proofs: Sequence[Proof], *, apart: bool = False) -> Proof:
@@ -331,13 +353,8 @@ def merged(proofs: Sequence[Proof], *, apart: bool = False) -> Proof:
     one edit do not matter for the others.
     """
     out = replace(proofs[0], outputs=[*proofs[0].outputs])
-    for name in _LARGEST:
-        setattr(out, name, max(getattr(proof, name) for proof in proofs))
-    out.tolerance = widest(proof.tolerance for proof in proofs)
-    for name in _JOINED:
-        setattr(out, name, list(dict.fromkeys(item for proof in proofs for item in getattr(proof, name))))
-    for name in _BY_NAME:
-        setattr(out, name, {key: value for proof in proofs for key, value in getattr(proof, name).items()})
+    for name, combined in _MERGED.items():
+        setattr(out, name, combined(getattr(proof, name) for proof in proofs))
     for proof in proofs[1:]:
         known = set() if apart else {(o.before, o.after) for o in out.outputs}
         moved = {} if apart else {(o.before, o.after): o.moved for o in proof.outputs if o.moved is not None}
@@ -345,19 +362,11 @@ def merged(proofs: Sequence[Proof], *, apart: bool = False) -> Proof:
             output.moved = moved.get((output.before, output.after), output.moved)
         out.outputs += [o for o in proof.outputs if (o.before, o.after) not in known]
         out.elements, out.numbers = proof.elements | out.elements, proof.numbers | out.numbers
-        out.deployed = worse(out.deployed, proof.deployed)
-    out.batches = sorted({batch for proof in proofs for batch in proof.batches})
-    out.is_exact = all(proof.is_exact for proof in proofs)
     out.judged = (any if apart else all)(proof.judged for proof in proofs)
     counted_proofs = [proof for proof in proofs if proof.judged] if apart and out.judged else proofs
     out.needed = max(proof.needed for proof in counted_proofs)
     out.largest_difference = max(proof.largest_difference for proof in counted_proofs)
     return out
-
-
-def worse(first: Deployed | None, later: Deployed | None) -> Deployed | None:
-    """Returns the piece that shows less."""
-    return max(filter(None, (first, later)), key=lambda each: (bool(each.why_not), each.difference), default=None)
 
 
 def difference(comparison: Comparison, *, of_largest: bool = False) -> str:

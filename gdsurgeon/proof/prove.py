@@ -122,7 +122,7 @@ def prove(
             proof = merged([trial.proof for trial in trials])
             for claim, trial in zip(claims, trials, strict=True):
                 if is_deployed(claim) and trial.runs and trial.proof.compared:
-                    proof.deployed = worse(proof.deployed, _as_deployed(context, trial, meanwhile))
+                    proof.deployed = worse([proof.deployed, _as_deployed(context, trial, meanwhile)])
         except DiffersError as differs:
             finish(differs.proof, executor, device, started)
             raise

@@ -15,7 +15,7 @@ from gdsurgeon.graph.names import nodes_of
 from gdsurgeon.graph.served import serving_of
 from gdsurgeon.ops.dtypes import base_dtype
 from gdsurgeon.proof.executor import Executor
-from gdsurgeon.proof.plan import plan_with
+from gdsurgeon.proof.plan import FetchPlan, plan_with
 from gdsurgeon.proof.proof import difference
 from gdsurgeon.proof.settings import Event, Settings
 from gdsurgeon.proof.subject import Subject
@@ -68,7 +68,7 @@ def check_served(executor: Executor, graph: Graph, overrides: Overrides, keys: S
         except NotValidatedError as error:
             not_run[key] = error.message
     # A call can change state for the next call, so each starts from the loaded model.
-    rounds = [[run] for run in runs] if any(run.keeps_state for run in runs) else [runs]
+    rounds = [[run] for run in runs] if any(run.plan.keeps_state for run in runs) else [runs]
     for together in rounds:
         answers = ask(folders.after, [run.call for run in together])
         if answers.not_loaded:
@@ -78,19 +78,18 @@ def check_served(executor: Executor, graph: Graph, overrides: Overrides, keys: S
             return f"does not load even the original model: {printable(answers.not_loaded)}"
         if answers.refused:
             call = together[len(answers.outputs)].call
-            facts: dict[str, Json] = {"signature": call.key}
             may_run = folders.before and _fits(graph.pristine(), call)
             before = ask(folders.before, [call]).refused if may_run else ""
             if before:
                 text = f"for these inputs, {LOADER} does not run the signature {quoted(call.key)} of the original"
                 raise RefusedBefore(
-                    f"{text} either: {printable(before)}", code="unfeedable", facts=facts, advice="give-others"
+                    f"{text} either: {printable(before)}", code="unfeedable", signature=call.key, advice="give-others"
                 )
             text = f"{LOADER} does not run the signature {quoted(call.key)}: {printable(answers.refused)}"
-            raise ValidationError(text, code="does-not-run", facts=facts)
+            raise ValidationError(text, code="does-not-run", signature=call.key)
         for run, outputs in zip(together, answers.outputs, strict=True):
             _compare(executor, run, outputs)
-    chance = [run.call.key for run in runs if run.is_random]
+    chance = [run.call.key for run in runs if run.plan.random_nodes]
     but = f", except random results of {named(chance, 3)}" if chance else ""
     text = f"returns the same for {named([run.call.key for run in runs], 3)}{but}" if runs else "loads it"
     return text + "".join(f"; {printable(key)} was not run: {printable(why)}" for key, why in not_run.items())
@@ -102,14 +101,12 @@ class _Run(NamedTuple):
     Attributes:
         call: the call with the same inputs.
         outputs: by name, their places in the executor.
-        is_random: whether outputs are random.
-        keeps_state: whether outputs depend on state that an earlier run changed.
+        plan: of the outputs, which shows whether they are random, or depend on state that an earlier run changed.
     """
 
     call: SignatureCall
     outputs: dict[str, Result]
-    is_random: bool
-    keeps_state: bool
+    plan: FetchPlan
 
 
 class Loader(Closing):
@@ -174,7 +171,7 @@ def _run(executor: Executor, graph: Graph, overrides: Overrides, key: str) -> _R
     results = {tensor: Result(subject.result(0, 0), place) for place, tensor in enumerate(plan.groups[0])}
     inputs = {name: executor.fetched(results[tensor]) for name, tensor in served.inputs.items()}
     outputs = {name: results[tensor] for name, tensor in served.outputs.items()}
-    return _Run(SignatureCall(key, inputs), outputs, bool(plan.random_nodes), plan.keeps_state)
+    return _Run(SignatureCall(key, inputs), outputs, plan)
 
 
 def _compare(executor: Executor, run: _Run, found: dict[str, Tensor]) -> None:
@@ -187,7 +184,7 @@ def _compare(executor: Executor, run: _Run, found: dict[str, Tensor]) -> None:
             code="differs",
             signature=key,
         )
-    if run.is_random or not found:
+    if run.plan.random_nodes or not found:
         return
     names = sorted(found)
     executor.put(LOADER, [found[name] for name in names])

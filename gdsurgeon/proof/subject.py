@@ -293,7 +293,7 @@ class Subject:
         """How the feeds of the inputs are generated, by name."""
         return {spec.name: description(spec, self.shapes.get(spec.name)) for spec in self.specs}
 
-    def describe_feeds(self, feeds: Mapping[str, Tensor | Result]) -> dict[str, str]:
+    def describe_feeds(self, feeds: Feeds) -> dict[str, str]:
         """Returns feeds as text, such as ``float32 [1,224,224,3]``."""
         return {
             name: f"{dtype_name(value.dtype)} {format_shape(value.shape)}"

@@ -37,7 +37,7 @@ from gdsurgeon.ops.dtypes import STRING
 from gdsurgeon.ops.kinds import PLACEHOLDERS
 from gdsurgeon.proof.executor import Refused, await_loaded
 from gdsurgeon.proof.plan import FetchPlan, plan_with
-from gdsurgeon.proof.proof import SAME, Proof, stated
+from gdsurgeon.proof.proof import SAME, Proof, Skipped, stated
 from gdsurgeon.proof.same_outputs import only_downstream, something_compared
 from gdsurgeon.proof.subject import Subject
 from gdsurgeon.proof.trial import (
@@ -516,7 +516,7 @@ def _cut(context: ProofContext, reference: _Reference, edited: Subject) -> _Refe
 
 def _reference_run(
     context: ProofContext, reference: _Reference, edited: TrialRun
-) -> tuple[TrialRun, list[ComparedPair], list[tuple[str, str]]]:
+) -> tuple[TrialRun, list[ComparedPair], Skipped]:
     """Returns the run of a reference on values of `edited`, the pairs, and the outputs that are not compared.
 
     A given tensor that keeps its value is computed again, unless it depends on a replaced tensor.
@@ -563,7 +563,7 @@ def _reference_run(
     # Otherwise the shapes of the other inputs must be found by trial.
     run.alongside = EDITED if all(name in fed for name in subject.feedable) else None
 
-    skipped: list[tuple[str, str]] = []
+    skipped: Skipped = []
     out: list[ComparedPair] = []
     reasons = dict(plan.reasons) | reasons
     random, mine = random_reasons(edited.subject.plan), subject.places()

@@ -40,6 +40,7 @@ from gdsurgeon.proof.proof import (
     DiffersError,
     OutputProof,
     Proof,
+    Skipped,
     agrees,
     difference,
     shown_value,
@@ -332,7 +333,7 @@ class Trial:
     lead: str = ORIGINAL
     samples: int = 1
     tolerance: Tolerance = EXACT
-    skipped: list[tuple[str, str]] = field(default_factory=list)
+    skipped: Skipped = field(default_factory=list)
     warnings: Sequence[str] = ()
     varying_run: str | None = None
     judged: bool = True
