@@ -217,10 +217,9 @@ def _in_functions(
         functions = [(user.op, dict(user.node.attrs()), True)]
     argument = user.slot - first
     for name, values, returns in functions if argument >= 0 else ():
-        call = calls.get((user.key, name))
-        body = call.body if call is not None else _body(graph, name, values)
+        body = _body(graph, name, values)
         if body is not None and argument < len(body.arguments):
-            call = calls.setdefault((user.key, name), call or Call(user, body, first, returns, depth))
+            call = calls.setdefault((user.key, name), Call(user, body, first, returns, depth))
             yield Consumer(body.arguments[argument], call).readers(0)
     definition = user.node.op_def
     if not everywhere or (functions and user.slot >= 0) or (definition is not None and not definition.takes_functions):
