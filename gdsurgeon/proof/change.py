@@ -88,16 +88,17 @@ def with_restoring(graph: Graph, data: bytes | None = None) -> bytes:
     from gdsurgeon.edits.saver import add_saver
 
     out = graph.copy()
-    add_saver(out, {out[name]: key for name, key in keys.items() if name in out}, _scope(graph), saves=False)
+    add_saver(out, {out[name]: key for name, key in keys.items()}, _scope(graph), saves=False)
     return read_chunks(out.chunks())
 
 
 def _apart(graph: Graph) -> dict[str, Key]:
     """Returns the keys of the variables that no node of `graph` restores."""
     serving = serving_of(graph)
-    apart = serving.apart if serving is not None else ()
-    nodes = (graph.find(name) for name in sorted(apart))
-    return {n.name: serving.keys[n.name] for n in nodes if serving is not None and n is not None and is_variable(n.op)}
+    if serving is None:
+        return {}
+    nodes = map(graph.find, sorted(serving.apart))
+    return {node.name: serving.keys[node.name] for node in nodes if node is not None and is_variable(node.op)}
 
 
 def _scope(graph: Graph) -> str:

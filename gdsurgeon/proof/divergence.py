@@ -366,7 +366,7 @@ def reduced(search: DivergenceSearch, guilty: Guilty) -> Reduced:
         if piece.text:
             return piece
         wider = {pair.after for pair in starts}
-        if wider <= given or not wider:
+        if wider <= given:
             break
         given |= wider
     raise NotValidatedError(
