@@ -99,7 +99,7 @@ def _check_asked(asked: Asked | None, claim: Gradients) -> None:
         made = made[: len(wanted)] if key == "names" or (key == "xs" and asked.arguments.get("weights")) else made
         if wanted != made:
             faults[key] = f"{key} should be {named(wanted)}, but are {named(made)}"
-    for source, name in list(zip(claim.xs, claim.names, strict=True))[len(wanted) :]:
+    for source, name in list(zip(claim.xs, claim.names, strict=True))[len(wanted) :]:  # without a requested name
         if not f"{name}_".startswith(f"{claim.scope}/{source.replace(':', '_')}_"):
             faults[source] = f"the gradient for {quoted(source)} has the name {quoted(name)}"
     if faults:

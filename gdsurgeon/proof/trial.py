@@ -490,10 +490,10 @@ class Trial:
         if wrong and self.failure is None:
             self.failure, proof.outputs = Failure(sample, wrong, dict(self.fed)), outputs
         for largest, differences in (
-            (self._moved, {output.after: output.moved for output in outputs}),
-            (self._worst, {output.after: output.comparison for output in wrong}),
+            (self._moved, [(output.after, output.moved) for output in outputs]),
+            (self._worst, [(output.after, output.comparison) for output in wrong]),
         ):
-            for name, found in differences.items():
+            for name, found in differences:
                 if found is not None:
                     largest[name] = max(largest.get(name, found), found, key=_extent)
         return bool(wrong)
