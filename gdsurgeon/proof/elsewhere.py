@@ -12,7 +12,6 @@ from gdsurgeon.analysis.queries.signature import input_nodes
 from gdsurgeon.errors import (
     EditError,
     GdsurgeonError,
-    Json,
     Line,
     NotValidatedError,
     UsageError,

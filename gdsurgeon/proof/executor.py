@@ -59,6 +59,7 @@ class Executor(Closing):
 
     def __init__(self, settings: Settings, progress: Progress = silent) -> None:
         self.settings = settings
+        self.shapes: dict[str, dict[str, tuple[int, ...]]] = {}  # shapes of the last feeds, by key
         self.progress = progress
         self.called: dict[str, str] = {}
         self._make_worker()
@@ -188,6 +189,7 @@ class Executor(Closing):
         fetches: Sequence[str],
     ) -> Pending[RunSummary]:
         """Begins a run; the fetched tensors stay in the process as `result`."""
+        self.shapes[key] = {name: value.shape for name, value in feeds.items() if isinstance(value, Tensor)}
         return self._worker.run(key, result, feeds, fetches)
 
     run = _answer(Worker.run)

@@ -43,7 +43,6 @@ from gdsurgeon.proof.trial import (
     random_reasons,
 )
 from gdsurgeon.runtime.compare import Statistics
-from gdsurgeon.runtime.protocol import Result
 from gdsurgeon.runtime.tensor import Tensor
 from gdsurgeon.text import first_lines, near_miss
 from gdsurgeon.values import EXACT, Tolerance

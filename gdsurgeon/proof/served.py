@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from gdsurgeon.analysis.shapes.arithmetic import compatible, stated_shape
-from gdsurgeon.errors import GdsurgeonError, Json, NotValidatedError, ValidationError, printable, quoted
+from gdsurgeon.errors import GdsurgeonError, NotValidatedError, ValidationError, printable, quoted
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import nodes_of
@@ -161,6 +161,8 @@ def _run(executor: Executor, graph: Graph, overrides: Overrides, key: str) -> _R
     served = serving.signatures[key]
     plan = plan_with(executor.settings, graph, served.outputs.values())
     plan = replace(plan, groups=[[*served.tensors]], inputs_of_sampled=[])
+    known = {name: shape for name, shape in executor.shapes.get(EDITED, {}).items() if name in plan.placeholders}
+    overrides = replace(overrides, shapes={**known, **overrides.shapes})
     subject = Subject(executor, EDITED, graph, plan, overrides, name=f"{LOADER} {key}")
     subject.keep_defaults(subject.optional - {*nodes_of(served.inputs.values())})  # a caller cannot feed other inputs
     if plan.skipped:
