@@ -535,8 +535,8 @@ def _check_own(command: click.Command, context: click.Context) -> None:
     for parameter in command.params:
         if parameter.name in refused and is_given(context, parameter):
             option = max(parameter.opts, key=len)
-            line = f"{option} cannot be an option of a line: it makes no edit, or is an option of apply"
-            raise UsageError(line, code="not-in-a-script", option=option)
+            why = "makes no edit" if parameter.name in _LOOKING else "is an option of apply, not of a line"
+            raise UsageError(f"{option} {why}", code="not-in-a-script", option=option)
 
 
 @contextmanager
