@@ -72,14 +72,6 @@ class TensorFlowMissing(NotValidatedError):
         self.reason = reason
 
 
-class BadRequest(Exception):
-    """A request to the worker refers to something that does not exist; `code` is its error code."""
-
-    def __init__(self, message: str, code: str) -> None:
-        super().__init__(message)
-        self.code = code
-
-
 class Stage(NamedTuple):
     """The current work of the process, and the key of its graph; '' if it has none."""
 

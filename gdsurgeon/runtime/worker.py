@@ -40,7 +40,7 @@ from gdsurgeon.runtime.base import (
     TensorSpec,
 )
 from gdsurgeon.runtime.compare import Comparison, Statistics, compare, statistics
-from gdsurgeon.runtime.failures import BadRequest, TensorFlowError, TensorFlowMissing
+from gdsurgeon.runtime.failures import TensorFlowError, TensorFlowMissing
 from gdsurgeon.runtime.protocol import (
     ANSWER,
     BEGUN,
@@ -244,8 +244,6 @@ class Child:
         elif exhausted(error):
             kind, code = failures.UNAVAILABLE, "no-tensorflow"
             reason = f"TensorFlow does not work here: {exhausted(error)}"
-        elif isinstance(error, BadRequest):
-            code, reason = error.code, str(error)
         else:
             import traceback
 
@@ -263,7 +261,7 @@ class Child:
                     line = f"{path}: {self.runtime.name} cannot load TensorFlow op libraries"
                     raise TensorFlowError("unimplemented", line)
                 self.runtime.load_op_library(path)
-        except (BadRequest, TensorFlowError, TensorFlowMissing):
+        except (TensorFlowError, TensorFlowMissing):
             raise
         except Exception as error:
             import traceback
@@ -540,19 +538,12 @@ def open_runtime(name: str | None = None) -> Runtime:
 
 
 def _mapped(descriptor: int) -> memoryview | bytes:
-    """Returns the content of a file, writable in memory (as the C API requires) and not read before use.
-
-    Raises:
-        BadRequest: the file cannot be read.
-    """
+    """Returns the content of a file, writable in memory (as the C API requires) and not read before use."""
     import mmap
 
-    try:
-        if not os.fstat(descriptor).st_size:
-            return b""
-        return memoryview(mmap.mmap(descriptor, 0, access=mmap.ACCESS_COPY))
-    except OSError as error:
-        raise BadRequest(f"cannot read the file: {error.strerror or error}", "unreadable") from error
+    if not os.fstat(descriptor).st_size:
+        return b""
+    return memoryview(mmap.mmap(descriptor, 0, access=mmap.ACCESS_COPY))
 
 
 def _spare_memory() -> None:

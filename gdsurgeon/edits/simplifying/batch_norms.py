@@ -212,17 +212,15 @@ def _value(node: Node, parts: list[Array | None]) -> Array | None:
     return found if found.size <= MOST_ELEMENTS else None
 
 
-def constant_array(node: Node, most: int = MOST_ELEMENTS) -> Array | None:
-    """Returns a constant of floats in float64; None if it has more than `most` elements, another dtype or control
-    inputs.
-    """
+def constant_array(node: Node) -> Array | None:
+    """Returns a constant of floats in float64; None if it is too large, or has another dtype or control inputs."""
     import numpy as np
 
     try:
         values = values_of(node)
     except InputError:
         return None
-    if values.dtype not in (FLOAT32, FLOAT64) or values.count > most or node.controls:
+    if values.dtype not in (FLOAT32, FLOAT64) or values.count > MOST_ELEMENTS or node.controls:
         return None
     return values.numbers(0, values.count).reshape(values.shape).astype(np.float64)
 
