@@ -105,9 +105,9 @@ def _require_boxes(boxes: Value, other: Value) -> None:
     """Raises Unfit if `boxes` are not boxes, or if they or the `other` numbers for them are not float32."""
     for each in (boxes, other):
         if each.dtype != FLOAT32:
-            raise Unfit(f"requires float32, got {each.description}")
+            raise Unfit(f"requires float32, but {each.tensor.name} is {each.description}")
     if boxes.rank not in (2, 3) or boxes.dims[-1] not in (4, -1):
-        raise Unfit(f"boxes must be [boxes,4] or [images,boxes,4], got {boxes.description}")
+        raise Unfit(f"boxes must be [boxes,4] or [images,boxes,4], but {boxes.tensor.name} is {boxes.description}")
 
 
 Limits: TypeAlias = tuple[int, float, float]

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from gdsurgeon.graph.node import Output
 from gdsurgeon.ops.dtypes import FLOAT32, INT32
-from gdsurgeon.steps.builder import Builder
+from gdsurgeon.steps.builder import Builder, Input
 from gdsurgeon.steps.catalog import BEFORE, Arguments, step
 from gdsurgeon.steps.images import bytes_in, require_bytes
 from gdsurgeon.steps.language import Count, Flag, NotNegative, Number, Positive, one_of, whole
@@ -17,6 +17,8 @@ LONGEST_FRAME = 1 << 16
 MOST_BANDS = 1024
 MOST_WEIGHTS = 1 << 22
 """The largest size of the constant that converts a spectrum to bands."""
+MOST_STARTS = 1 << 12
+"""The number of frames whose first samples are a constant; for more they are computed when the graph runs."""
 STATED_RATE = "sample rate"
 """The name of the extra value with the sample rate of a sound file."""
 
@@ -260,10 +262,14 @@ def _frames(samples: Value, frame: int, step: int) -> int:
 
 def _framed(build: Builder, samples: Value, frame: int, step: int) -> Output:
     """Returns the frames of samples: [..., frames, frame]."""
-    shape = build.add("Shape", samples.tensor)
-    length = build.add("StridedSlice", shape, (-1,), (0,), (1,), end_mask=1, shrink_axis_mask=1)
-    end = build.add("Maximum", build.add("Sub", length, frame - 1), 0)
-    starts = build.add("ExpandDims", build.add("Range", 0, end, step), 1)
+    count = _frames(samples, frame, step)
+    if 0 <= count <= MOST_STARTS:
+        starts: Input = [(start,) for start in range(0, count * step, step)]
+    else:
+        shape = build.add("Shape", samples.tensor)
+        length = build.add("StridedSlice", shape, (-1,), (0,), (1,), end_mask=1, shrink_axis_mask=1)
+        end = build.add("Maximum", build.add("Sub", length, frame - 1), 0)
+        starts = build.add("ExpandDims", build.add("Range", 0, end, step), 1)
     places = build.add("AddV2", starts, [range(frame)])
     return build.add("GatherV2", samples.tensor, places, -1)
 

@@ -296,7 +296,7 @@ SCORES: dict[str, str] = {
     "nms(boxes, xywh)":
         "nms: layout is 'xywh', but must be one of yxyx, xyxy, cxcywh. Use cxcywh if x and y are the center",
     "nms(boxes, yxyx, iou=2)": "nms: iou is 2, but must be a number from 0 to 1",
-    "cast(int32) | from-letterbox(boxes, xyxy)": "from-letterbox: requires float32, got int32",
+    "cast(int32) | from-letterbox(boxes, xyxy)": "from-letterbox: requires float32, but y_postprocessed/cast/Cast is int32",
 }  # fmt: skip
 NMS = "nms(boxes, yxyx)"
 PER_BOX = "nms: scores must be one for each box, or one for each box and class, but they are"
@@ -311,14 +311,14 @@ OTHERS: list[tuple[str, str, Shape, Shape, str]] = [
     (LETTERBOX, "float32", (7, 4), (2, 3, 4), f"{PLACEMENT} [2,3,4]"),
     (LETTERBOX, "float32", (7, 4), (7, 4), f"{OTHER_IMAGES} [7,4]; boxes is float32 [7,4]"),
     (LETTERBOX, "float32", (3, 7, 4), (2, 4), f"{OTHER_IMAGES} [3,7,4]; boxes is float32 [2,4]"),
-    (LETTERBOX, "float32", (7, 5), (4,), f"from-letterbox: {OF_IMAGES} got float32 [7,5]"),
+    (LETTERBOX, "float32", (7, 5), (4,), f"from-letterbox: {OF_IMAGES} but y is float32 [7,5]"),
     (NMS, "float32", (10,), (9, 4), "nms: the scores and the boxes have different counts: the scores are float32 [10]"),
     (NMS, "float32", (10, 3, 2), (10, 4), PER_BOX),
     (NMS, "float32", (2,), (2, 10, 4), PER_BOX),
     (NMS, "float32", None, (10, 4), PER_BOX),
-    (NMS, "float32", (10,), (10, 5), f"nms: {OF_IMAGES} got float32 [10,5]"),
-    (NMS, "float32", (10,), (4,), f"nms: {OF_IMAGES} got float32 [4]"),
-    (NMS, "float64", (9,), (9, 4), "nms: requires float32, got float64"),
+    (NMS, "float32", (10,), (10, 5), f"nms: {OF_IMAGES} but boxes is float32 [10,5]"),
+    (NMS, "float32", (10,), (4,), f"nms: {OF_IMAGES} but boxes is float32 [4]"),
+    (NMS, "float64", (9,), (9, 4), "nms: requires float32, but y is float64"),
     (f"{NMS} | {NMS}", "float32", (9,), (9, 4), "nms (step 2): the boxes are already selected"),
     *(("nms(boxes, yxyx, background=true)", "float32", shape, (9, 4),
        "nms: background=true leaves out the only class: float32 [9") for shape in ((9,), (9, 1))),
