@@ -296,7 +296,7 @@ SCORES: dict[str, str] = {
     "nms(boxes, xywh)":
         "nms: layout is 'xywh', but must be one of yxyx, xyxy, cxcywh. Use cxcywh if x and y are the center",
     "nms(boxes, yxyx, iou=2)": "nms: iou is 2, but must be a number from 0 to 1",
-    "cast(int32) | from-letterbox(boxes, xyxy)": "from-letterbox: requires float32, but y_postprocessed/cast/Cast is int32",
+    "cast(int32) | from-letterbox(boxes, xyxy)": "from-letterbox: requires float32, but y_",
 }  # fmt: skip
 NMS = "nms(boxes, yxyx)"
 PER_BOX = "nms: scores must be one for each box, or one for each box and class, but they are"
