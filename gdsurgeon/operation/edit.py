@@ -228,7 +228,6 @@ class _Operation:
     form: Form
     carried: Carried
     output: Output
-    counts: Counts
 
     def __init__(self, request: Request, stack: ExitStack, progress: Progress) -> None:
         self.request, self.stack, self.progress = request, stack, progress
@@ -237,6 +236,7 @@ class _Operation:
         self.staging: Output | None = None
         self.warnings: Sequence[str] = ()
         self.before: Signature | None = None
+        self.counts: Counts | None = None  # before the edits
 
     def load(self, out: str) -> None:
         """Opens the output `out` and the model, begins to load the model in TensorFlow, and checks the structure."""
@@ -265,7 +265,6 @@ class _Operation:
             self.proving.begin(model.graph)
             if request.evaluator is not None:
                 self.proving.lend(request.evaluator)
-        self.counts = Counts(model.graph.node_count, None)
         self.progress(Event("checking"))
         if request.level == "none" or request.repairs:
             return
@@ -314,7 +313,8 @@ class _Operation:
             size_of(form.chunks),
             result,
             Proof("unchanged" if is_same else request.level),
-            self.counts,
+            # Asked for after the edit, which may find its nodes without an index of the file.
+            self.counts or Counts(self.model.graph.store.layout.node_count, None),
             counts,
             self.before,
             after,

@@ -40,7 +40,8 @@ def test_the_result_is_written(model: str, tmp_path: Path) -> None:
 
 
 def test_a_dry_run_and_the_default_output(model: str, tmp_path: Path) -> None:
-    gds.operate(model, renamed, dry_run=True, level="none")
+    outcome = gds.operate(model, renamed, dry_run=True, level="none")
+    assert outcome.counts_before.ops is outcome.counts_after.ops is None  # no index was made of the file
     assert [path.name for path in tmp_path.iterdir()] == ["model.pb"]
     gds.operate(model, renamed, level="none")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["model.edited.pb", "model.pb"]
