@@ -52,11 +52,17 @@ def check_file(graph: Graph) -> Findings:
     findings = Findings()
     store = graph.store
     table, is_new = (store.table, False) if store.has_table else (Table(graph.source), True)
-    # The nodes can only be checked with the signatures of the functions, which are after the nodes in a file.
-    fields = [] if not is_new else [item for item in scan(graph.source) if isinstance(item, Field)]
-    spans = [field for field in fields if (field.number, field.wire_type) == (LIBRARY, LEN)]
-    library = FunctionLibrary(graph.source, spans, Journal()) if is_new else graph.functions
-    nodes = NodeChecks(table, AttrChecks(cache(lambda op: resolve_op(op, library))))
+
+    @cache
+    def library() -> FunctionLibrary:
+        """Returns the functions. A node that calls one needs its signature, which is after the nodes in a file."""
+        if store.has_table:
+            return graph.functions
+        fields = (item for item in scan(graph.source) if isinstance(item, Field))
+        spans = [field for field in fields if (field.number, field.wire_type) == (LIBRARY, LEN)]
+        return FunctionLibrary(graph.source, spans, Journal())
+
+    nodes = NodeChecks(table, AttrChecks(cache(lambda op: op_def(op) or resolve_op(op, library()))))
     for item in batches(graph.source, forms=True):
         if is_new:
             table.add(item)
@@ -72,9 +78,9 @@ def check_file(graph: Graph) -> Findings:
     nodes.tell(findings)
     _check_names(table, findings)
     _check_colocations(table, findings)
-    check_functions(library, findings)
+    check_functions(library(), findings)
     for function, row in nodes.functions.items():
-        if function not in library:
+        if function not in library():
             name = table.names[row]
             text = f"node {quoted(name)} calls the function {quoted(function)}, which the library does not have"
             findings.fault(text, "no-such-function", node=name, name=function)
