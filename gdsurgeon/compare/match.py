@@ -80,9 +80,16 @@ def _matched(matching: Matching, *, trusting: bool = False) -> Matching:
     matching.pair_unique(*map(_labels_of_trained, (a, b)), is_certain=True)
     for labels in ((a.detailed, b.detailed), (a.shaped, b.shaped)):
         # Nodes whose upstream or downstream part is equal, and occurs once in each graph, are partners.
+        parts: list[Sequence[Sequence[int]]] = []
         for cone, edges in ((upstream, "inputs"), (downstream, "users")):
             if not _is_done(matching):
-                matching.pair_unique(*_cone_numbers(matching, labels, cone, edges))
+                parts.append(list(_cone_numbers(matching, labels, cone, edges)))
+                matching.pair_unique(*parts[-1])
+        # If several nodes have both parts, the names decide.
+        for i, j in namesakes(matching) if not _is_done(matching) else ():
+            is_equal = not a.is_constant[i] and all(keys_a[i] == keys_b[j] for keys_a, keys_b in parts)
+            if is_equal and matching.is_free(i, j):
+                matching.pair(i, j)
         matching.propagate(a.shaped, b.shaped)
     if not _is_done(matching):
         _by_order(matching)
