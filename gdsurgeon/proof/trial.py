@@ -489,13 +489,13 @@ class Trial:
         wrong = self._wrong(outputs) if self.judged else []
         if wrong and self.failure is None:
             self.failure, proof.outputs = Failure(sample, wrong, dict(self.fed)), outputs
-        for largest, differences in (
-            (self._moved, [(output.after, output.moved) for output in outputs]),
-            (self._worst, [(output.after, output.comparison) for output in wrong]),
+        for largest, differences, key in (
+            (self._moved, [(output.after, output.moved) for output in outputs], _extent),
+            (self._worst, [(output.after, output.comparison) for output in wrong], _needed),
         ):
             for name, found in differences:
                 if found is not None:
-                    largest[name] = max(largest.get(name, found), found, key=_extent)
+                    largest[name] = max(largest.get(name, found), found, key=key)
         return bool(wrong)
 
     def _run_all(self, sample: int) -> None:
@@ -711,6 +711,11 @@ def optimized_again(trial: Trial) -> Trial:
     tolerance = trial.tolerance
     tolerance = Tolerance(OPTIMIZED_TOLERANCE, OPTIMIZED_TOLERANCE) if tolerance.is_exact else tolerance
     return replace(trial, tolerance=tolerance, optimized=True)
+
+
+def _needed(found: Comparison) -> float:
+    """Returns the tolerance with which an output would be close; 0 if there is none."""
+    return found.needed or 0.0
 
 
 def _extent(found: Comparison) -> tuple[bool, float, int]:

@@ -194,6 +194,9 @@ def decided(topology: Topology, number: int, known: Mapping[int, bool]) -> bool 
 
 def untaken_branches(topology: Topology, known: Mapping[int, bool]) -> bytearray:
     """Returns for each node whether a v1 conditional with a known predicate prevents it from running. Linear."""
+    predicates = [topology.data_producers(number)[1:] for number in topology.with_ops(SWITCH)]
+    if all(decided(topology, number, known) is None for found in predicates for number in found):
+        return bytearray(topology.size)
     sides = control_flow(topology).sides
     values = {side: decided(topology, side.predicate[0], known) for side in {*chain.from_iterable(sides)}}
     untaken = {side for side, value in values.items() if value is not None and value != side.output}

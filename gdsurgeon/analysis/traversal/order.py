@@ -15,7 +15,23 @@ def topological_order(topology: Topology) -> list[int]:
 
     Nodes on an illegal cycle, and nodes after it, are missing. Linear in nodes and edges.
     """
-    return producers_first(topology.numbers(), topology.size, _forward_producers(topology))
+    consumers = topology.consumers()  # `producers_first` would make these lists again
+    heads = frozenset(topology.with_ops(MERGE))
+    waiting = [0] * topology.size
+    for readers in consumers:
+        for reader in readers:
+            waiting[reader] += 1
+    for head in heads:
+        waiting[head] -= sum(topology.is_loop_back(producer, head) for producer in set(topology.producers(head)))
+    order = [number for number in topology.numbers() if not waiting[number]]
+    for number in order:  # `order` grows during the loop
+        for consumer in consumers[number]:
+            if consumer in heads and topology.is_loop_back(number, consumer):
+                continue
+            waiting[consumer] -= 1
+            if not waiting[consumer]:
+                order.append(consumer)
+    return order
 
 
 def _forward_producers(topology: Topology) -> Callable[[int], list[int]]:
