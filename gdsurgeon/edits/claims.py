@@ -186,6 +186,10 @@ class Site(NamedTuple):
     channels: int | None = None
     any_rows: bool = False
 
+    def reads(self, other: Site) -> bool:
+        """Returns whether this site reads a tensor that `other` computes, in one of the graphs."""
+        return not set(self.inputs).isdisjoint(name for pair in other.outputs for name in pair)
+
 
 @dataclass(eq=False, repr=False)
 class SameSites(Claim):
@@ -361,18 +365,13 @@ def claims_apart(sites: Iterable[Site], tolerance: Tolerance, most: int | None =
 
     An output of a site cannot be fed and computed in one run, so the sites of a claim do not depend on each other.
     """
-    groups: list[tuple[list[Site], set[str], set[str]]] = []
+    groups: list[list[Site]] = []
     for site in filter(lambda site: site.inputs, sites):
-        read, given = {*site.inputs}, {name for pair in site.outputs for name in pair}
-        for group, all_read, all_given in groups:
-            if len(group) < AT_ONCE and all_read.isdisjoint(given) and all_given.isdisjoint(read):
+        for group in groups:
+            if len(group) < AT_ONCE and not any(site.reads(other) or other.reads(site) for other in group):
+                group.append(site)
                 break
         else:
-            if len(groups) == most:
-                continue
-            group, all_read, all_given = [], set(), set()
-            groups.append((group, all_read, all_given))
-        group.append(site)
-        all_read |= read
-        all_given |= given
-    return [SameSites(tuple(group), tolerance) for group, _, _ in groups]
+            if len(groups) != most:
+                groups.append([site])
+    return [SameSites(tuple(group), tolerance) for group in groups]

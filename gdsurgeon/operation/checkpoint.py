@@ -33,7 +33,7 @@ from gdsurgeon.operation.paths import back_up, check_agree, lock_of
 from gdsurgeon.ops.dtypes import DTYPES
 from gdsurgeon.select import matching, substituted
 from gdsurgeon.wire.folder import changed_meanwhile
-from gdsurgeon.wire.output import STANDARD_OUTPUT, check_state, same_file
+from gdsurgeon.wire.output import STANDARD_OUTPUT, same_file
 from gdsurgeon.wire.write import size_of
 
 Pair = tuple[str, str]
@@ -132,7 +132,7 @@ def operate_checkpoint(
         written = len(files.table) + sum(size_of(shard) for shard in files.shards if not isinstance(shard, str))
         with BundleOutput(out, *files, replacing=request.in_place) as output:
             if bundle is not None:
-                output.index.replaces = bundle.state
+                output.replaces = output.index.replaces = bundle.state
             if not request.dry_run:
                 output.stage()
             with output.opened() as staged:
@@ -263,8 +263,6 @@ def _publish(
     before_publishing: Callable[[Callable[[], bool]], None],
 ) -> None:
     """Publishes the staged files, if the files of `checkpoint` did not change meanwhile."""
-    if output.index.replaces is not None:
-        check_state(output.index.name, output.index.replaces)
     with ExitStack() as stack:
         back_up(output.index.name, request.backup, output, stack)
         try:

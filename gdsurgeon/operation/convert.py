@@ -192,9 +192,7 @@ def _is_text(request: ConvertRequest, read: _Read, folder: str) -> bool:
         return request.text
     out = path_of(request.out)
     if out is not None and not folder and out not in STANDARD_OUTPUT:
-        known = is_text_name(out)
-        if known == is_text_name(out, True):  # the suffix decides
-            return known
+        return is_text_name(out, not read.is_text)
     return not read.is_text
 
 

@@ -35,7 +35,7 @@ from gdsurgeon.proof.proof import DiffersError, Proof
 from gdsurgeon.proof.settings import Event, Progress, Settings, silent
 from gdsurgeon.text import size
 from gdsurgeon.values import Data
-from gdsurgeon.wire.output import STANDARD_OUTPUT, Earlier, Output, OutputFile, check_state
+from gdsurgeon.wire.output import STANDARD_OUTPUT, Earlier, Output, OutputFile
 from gdsurgeon.wire.source import STANDARD_INPUT
 from gdsurgeon.wire.text import is_text_name
 from gdsurgeon.wire.write import size_of
@@ -264,7 +264,7 @@ class _Operation:
         if self.proving is not None:
             self.proving.begin(model.graph)
             if request.evaluator is not None:
-                self.proving.lend(request.evaluator)
+                self.proving.executor.lend(request.evaluator)
         self.progress(Event("checking"))
         if request.level == "none" or request.repairs:
             return
@@ -408,8 +408,6 @@ class _Operation:
     def publish(self, before_publishing: Callable[[Outcome], None]) -> None:
         """Makes the result appear with its backup and report, or none of them."""
         request, outcome, output = self.request, self.outcome, self.staging or self.output
-        if self.staging is not None and output.replaces is not None:
-            check_state(request.model, output.replaces)
         with ExitStack() as stack:
             back_up(request.model, request.backup if not request.dry_run else None, output, stack)
             stack.enter_context(Earlier(request.report, output)).keep()

@@ -10,7 +10,16 @@ from contextlib import ExitStack
 from gdsurgeon.errors import Line, UsageError, printable, unwritable
 from gdsurgeon.proof.settings import Event, Progress, silent
 from gdsurgeon.wire.folder import Lock, changed_meanwhile
-from gdsurgeon.wire.output import STANDARD_OUTPUT, Earlier, Output, link_or_copy, resolved, same_file, temporary_name
+from gdsurgeon.wire.output import (
+    STANDARD_OUTPUT,
+    Earlier,
+    Output,
+    check_state,
+    link_or_copy,
+    resolved,
+    same_file,
+    temporary_name,
+)
 from gdsurgeon.wire.source import STANDARD_INPUT
 
 
@@ -109,12 +118,16 @@ def lock_of(model: str, progress: Progress = silent) -> Lock:
 def back_up(model: str, suffix: str | None, staging: Output, stack: ExitStack) -> None:
     """Keeps the model, and other files that `staging` replaces, under names with `suffix`; None: they are not kept.
 
+    The model must still be in the state in which it was read, if `staging` replaces it.
+
     A file is linked if possible, otherwise copied. If `staging` does not appear, `stack` restores the earlier files
     with these names, also after a signal at any time.
 
     Raises:
-        OutputError: it cannot be kept.
+        OutputError: it cannot be kept, or has changed.
     """
+    if staging.replaces is not None:
+        check_state(model, staging.replaces)
     if suffix is None:
         return
     if os.path.isdir(model):

@@ -18,8 +18,6 @@ from gdsurgeon.wire.write import Chunk, read_chunks
 
 if TYPE_CHECKING:
     from gdsurgeon.proof.served import Folders, Loader
-    from gdsurgeon.runtime.evaluator import Evaluator
-
 
 _MOST_FEEDS = 3
 """The number of feeds to try if tf.saved_model.load refuses them for the original as well."""
@@ -35,41 +33,40 @@ class Proving(Closing):
         overrides: the user's feeds.
         level: ``load`` or ``run``.
         progress: called with every step.
+
+    Attributes:
+        executor: the process.
     """
 
     def __init__(self, settings: Settings, overrides: Overrides, level: str, progress: Progress) -> None:
-        self._executor = Executor(settings, progress)
+        self.executor = Executor(settings, progress)
         self._overrides = overrides
         self._level = level
         self._original: Graph | None = None
         self._loader: Loader | None = None
 
     def __enter__(self) -> Proving:
-        self._executor.start()
+        self.executor.start()
         return self
 
     def close(self) -> None:
         """Ends the processes."""
         if self._loader is not None:
             self._loader.close()
-        self._executor.close()
+        self.executor.close()
 
     def begin(self, graph: Graph, *, repaired: bool = False) -> None:
         """Begins to load the original, before `graph` is edited: its file, or the graph if that was repaired."""
         if self._level != "run":
             return
         self._original = graph.copy() if repaired else graph.pristine()
-        self._executor.load_graph(ORIGINAL, self._original)
-
-    def lend(self, evaluator: Evaluator) -> None:
-        """Makes `evaluator` use the process until that is closed."""
-        self._executor.lend(evaluator)
+        self.executor.load_graph(ORIGINAL, self._original)
 
     def restart(self, folder: str) -> None:
         """Replaces the process by one that may also read `folder`, and begins to load the original."""
-        self._executor.restart(folder)
+        self.executor.restart(folder)
         if self._original is not None:
-            self._executor.load_graph(ORIGINAL, self._original)
+            self.executor.load_graph(ORIGINAL, self._original)
 
     def prove(self, steps: Sequence[Step], chunks: Sequence[Chunk], path: str = "", *, each: bool = False) -> Proof:
         """Proves the edits, and compares the differences of the last edit with its intent and the request.
@@ -88,10 +85,10 @@ class Proving(Closing):
         from gdsurgeon.proof.pieces import prove_pieces
         from gdsurgeon.proof.prove import prove_loads
 
-        self._executor.progress(Event("proving"))
+        self.executor.progress(Event("proving"))
         last = steps[-1]
         self._edited = last.after, path or read_chunks(chunks)
-        load = partial(self._load_edited, self._executor)
+        load = partial(self._load_edited, self.executor)
 
         @cache
         def fault() -> GdsurgeonError | None:
@@ -107,16 +104,14 @@ class Proving(Closing):
             if self._level == "load":
                 load()
                 fault()
-                proof = prove_loads(self._executor)
+                proof = prove_loads(self.executor)
             else:
                 overrides = as_meant(self._overrides, steps[0].before)
-                proof = prove_pieces(self._executor, steps, load, overrides, each=each, meanwhile=fault)
-        except ValidationError:
-            raise
-        except GdsurgeonError:
-            if (found := fault()) is not None:  # the edit may be the reason why it could not run
-                raise found from None
-            raise
+                proof = prove_pieces(self.executor, steps, load, overrides, each=each, meanwhile=fault)
+        except GdsurgeonError as error:
+            if isinstance(error, ValidationError) or (found := fault()) is None:
+                raise
+            raise found from None  # the edit may be the reason why it could not run
         if (found := fault()) is not None:
             raise found
         return proof
@@ -125,7 +120,7 @@ class Proving(Closing):
         """Starts the process that `check_served` uses, so that its import runs during the proof."""
         from gdsurgeon.proof.served import Loader
 
-        self._loader = Loader(self._executor.settings, folders)
+        self._loader = Loader(self.executor.settings, folders)
         self._loader.start()
 
     def check_served(self, keys: Sequence[str]) -> str:
@@ -135,7 +130,7 @@ class Proving(Closing):
         """
         from gdsurgeon.proof.served import RefusedBefore, check_served
 
-        executor, loader, graph, overrides = self._executor, self._loader, self._edited[0], self._overrides
+        executor, loader, graph, overrides = self.executor, self._loader, self._edited[0], self._overrides
         if loader is None:
             return "was not used"
         keys = keys if self._level == "run" else ()
@@ -160,7 +155,7 @@ class Proving(Closing):
         from gdsurgeon.proof.elsewhere import check_released
 
         graph, runs = self._edited[0], self._level == "run"
-        return check_released(self._executor, graph, self._overrides, path, self._load_edited, runs=runs)
+        return check_released(self.executor, graph, self._overrides, path, self._load_edited, runs=runs)
 
     def _load_edited(self, executor: Executor) -> None:
         graph, edited = self._edited

@@ -271,26 +271,20 @@ class _Validation(ValidateRequest):
     def __init__(self, verdict: Verdict, progress: Progress) -> None:
         vars(self).update(vars(verdict.request))
         self.verdict, self.started = verdict, time.monotonic()
+        self.sources = [path for path in (self.model, self.other, self.pre, self.post) if path is not None]
         self._check_options()
-        paths = (self.model, self.other, self.pre, self.post)
-        reads = (read for path in paths if path is not None for read in reads_of(path, self.wanted))
-        settings = self.settings.reading(reads)
+        settings = self.settings.reading(read for path in self.sources for read in reads_of(path, self.wanted))
         if self.devices:  # the process runs on both devices; it sees GPUs if one device is a GPU
             settings = settings._replace(device=next((d for d in self.devices if not is_cpu(d)), "cpu"))
         self.executor = Executor(settings, progress)
-        paths_of_keys = {ORIGINAL: self.model, EDITED: self.other or self.model}
-        self.executor.called |= {**paths_of_keys, OPTIMIZED: f"{self.model}, optimised"}
+        self.executor.called |= {ORIGINAL: self.model, EDITED: self.other or self.model}
+        self.executor.called[OPTIMIZED] = f"{self.model}, optimised"
         self.recording = Recording(self.save_feeds, self.save_outputs)
-        # A path that cannot be written is refused now rather than after the work.
-        for path in (self.save_feeds, self.save_outputs, self.reduce):
-            if path is not None:
-                check_takes_binary(OutputFile(path))
 
     def _check_options(self) -> None:
-        """Raises UsageError if options contradict each other."""
+        """Raises UsageError if options contradict each other, or OutputError if a file cannot be written."""
         two, is_other = self.other is not None or bool(self.devices), self.other is not None
-        sources = [path for path in (self.model, self.other, self.pre, self.post) if path is not None]
-        if sources.count("-") > 1:
+        if self.sources.count("-") > 1:
             raise UsageError("only one graph can be read from standard input", code="conflicting-options")
         for names, is_there, needed in (
             ("first_divergence reduce", two, "two models"),
@@ -327,8 +321,10 @@ class _Validation(ValidateRequest):
         if len(streams) > 1:
             line = Line("{names} cannot all be written to standard output", names=joined(" and ", streams))
             raise UsageError(line, code="conflicting-options")
-        read = [*sources, *self.others, *((self.golden,) if self.golden is not None else ())]
+        read = [*self.sources, *self.others, *((self.golden,) if self.golden is not None else ())]
         check_replaces_nothing(written, [path for path in read if path != "-"])
+        for _, path in written:  # a path that cannot be written is refused now rather than after the work
+            check_takes_binary(OutputFile(path))
 
     def run(self) -> None:
         """Checks, loads and runs the models."""
@@ -428,7 +424,7 @@ class _Validation(ValidateRequest):
             first = model_trial(executor, self.graph, self.overrides, self.outputs, golden, self.tolerance)
         check = something_compared if two else partial(check_compared, golden) if golden.samples else None
         try:
-            self._try_out(first, check, is_first=True)
+            self._try_out(first, check)
         except DiffersError:
             if two:
                 self._profile(first)
@@ -456,15 +452,16 @@ class _Validation(ValidateRequest):
         if self.other is not None:
             self._account(first)
 
-    def _try_out(self, trial: Trial, check: Callable[[Proof], None] | None = None, *, is_first: bool = False) -> None:
-        """Runs a trial and checks the proof; the verdict also has a failed proof. The first trial is recorded."""
+    def _try_out(self, trial: Trial, check: Callable[[Proof], None] | None = None) -> None:
+        """Runs a trial and checks the proof; the verdict also has a failed proof. A run as written is recorded."""
         verdict = self.verdict
         try:
             for sample in trial.each_sample():
-                if is_first and len(self.graphs) == 1:
+                if trial.optimized:
+                    continue
+                if len(self.graphs) == 1:
                     note_statistics(verdict.statistics, trial, sample)
-                if is_first:
-                    self.recording.note(sample, trial.fed[ORIGINAL], trial.subject(ORIGINAL))
+                self.recording.note(sample, trial.fed[ORIGINAL], trial.subject(ORIGINAL))
             if check is not None:
                 check(trial.proof)
         finally:
@@ -472,7 +469,7 @@ class _Validation(ValidateRequest):
             if proof.samples or proof.outputs:
                 finish(proof, self.executor, self.device, self.started)
                 verdict.warnings += [w for w in proof.warnings if w not in verdict.warnings]
-                if proof.optimized:
+                if trial.optimized:
                     verdict.optimized = proof
                 else:
                     verdict.proof = proof

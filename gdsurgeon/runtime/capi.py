@@ -23,6 +23,7 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from ctypes import c_char, c_char_p, c_int, c_int64, c_size_t, c_ubyte, c_void_p
 from functools import partial
+from itertools import accumulate
 from math import prod
 from typing import Any, TypeVar
 
@@ -471,12 +472,8 @@ def _check_feed(name: str, value: Tensor, expected: TensorSpec) -> None:
 
 def packed_strings(texts: Sequence[bytes]) -> bytes:
     """Returns the memory of a tensor of strings in releases before 2.4: offsets, then lengths and bytes."""
-    places, parts, at = [], [], 0
-    for text in texts:
-        part = encode_varint(len(text)) + text
-        places.append(at)
-        parts.append(part)
-        at += len(part)
+    parts = [encode_varint(len(text)) + text for text in texts]
+    *places, _ = accumulate(map(len, parts), initial=0)
     return struct.pack(f"={len(places)}Q", *places) + b"".join(parts)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar,
 
 from gdsurgeon.errors import printable
 from gdsurgeon.ops.dtypes import DTYPES, STRING
-from gdsurgeon.resources import is_memory_limited, lacked_at_end, memory_budget, out_of_memory_kills
+from gdsurgeon.resources import lacked_at_end, memory_budget, out_of_memory_kills
 from gdsurgeon.runtime.base import MEMORY_OF_GRAPH
 from gdsurgeon.runtime.failures import FAILED, STARTING, UNAVAILABLE, UNREADABLE, Failure, Stage, died
 from gdsurgeon.runtime.process import (
@@ -261,9 +261,10 @@ class Worker(Closing):
         )
         # -S: the module path already has the entries that .pth files have added.
         flags = ["-S", *(["-B"] if sys.dont_write_bytecode else [])]
+        python = sys.executable or "python3"
         return os.posix_spawn(
-            sys.executable or "python3",
-            [sys.executable or "python3", *flags, "-c", boot],
+            python,
+            [python, *flags, "-c", boot],
             environment(self._verbose, self._cpu_only, self._runtime, onednn=self._onednn),
             # All other descriptors are closed: Python opens none that a child inherits.
             file_actions=[
@@ -449,7 +450,7 @@ class Worker(Closing):
         begun = [p.stage for p in self._pending.values() if p._thread is not None]
         # It may wait for a different request: the one before it for the same graph, or any.
         before = [stage for stage in begun if stage.key == wanted.stage.key] or begun
-        stage = wanted.stage if wanted._thread is not None or self._ready else STARTING
+        stage = wanted.stage if self._ready else STARTING
         if wanted._thread is None and before:
             stage = before[0]
         doing = stage.called(self.called)
@@ -461,17 +462,14 @@ class Worker(Closing):
         """Handles the end of the child: finds out its cause, and its work at that time."""
         status = self._reap(_GRACE)
         log = self.log_tail()
-        doing = self._doing(crashed_thread(log))
         lacked = lacked_at_end(status, log, self._resident, out_of_memory_kills() - self._kills)
         self._end(
             died(
                 status,
-                doing,
+                self._doing(crashed_thread(log)),
                 who_runs(self._runtime),
                 lacked=lacked,
-                limit=memory_budget(),
                 needed=int(MEMORY_OF_GRAPH * max(self._sizes.values(), default=0)),
-                shows_nothing=doing == [STARTING.doing] or is_memory_limited(),
                 has_libraries=bool(self._op_libraries),
             )
         )

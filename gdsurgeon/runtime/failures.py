@@ -163,9 +163,7 @@ def died(
     who: str,
     *,
     lacked: str,
-    limit: int,
     needed: int,
-    shows_nothing: bool,
     has_libraries: bool,
 ) -> Failure:
     """Returns the failure of a process that ended unexpectedly.
@@ -175,9 +173,7 @@ def died(
         doing: its work at that time.
         who: the program in it.
         lacked: the resource that was exhausted, such as ``out of memory``; '' if that is not known.
-        limit: bytes of memory that it could use; 0 if there was no limit.
         needed: bytes of memory that its largest graph needs.
-        shows_nothing: whether the end shows nothing about a graph.
         has_libraries: whether it loads libraries of the user, which may be the cause.
     """
     name = None
@@ -188,14 +184,14 @@ def died(
         name = known.get(-status, f"signal {-status}")
         guess = ", most likely out of memory" if name == "SIGKILL" and not lacked else ""
         manner = f"crashed ({name})" if name in _CRASHES else f"was killed ({name}{guess})"
-    is_memory = lacked == OUT_OF_MEMORY
     reason = f"{who} {manner} while {' or '.join(doing)}" + (f": {lacked}" if lacked else "")
     facts: dict[str, Json] = {"doing": doing, "signal": name, "reason": lacked}
-    if is_memory:
+    if lacked == OUT_OF_MEMORY:
+        limit = memory_budget()
         if needed > limit // 2:
             from gdsurgeon.text import size
 
             reason += f"; the graph needs about {size(needed)}, and {size(limit)} are allowed"
         return Failure(UNAVAILABLE, "out-of-memory", reason, {**facts, "limit": limit, "needed": needed})
-    kind = UNAVAILABLE if (shows_nothing or lacked) and not has_libraries else FAILED
-    return Failure(kind, "crashed", reason, facts)
+    shows_nothing = lacked or is_memory_limited() or doing == [STARTING.doing]  # about a graph
+    return Failure(UNAVAILABLE if shows_nothing and not has_libraries else FAILED, "crashed", reason, facts)

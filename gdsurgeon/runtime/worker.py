@@ -23,7 +23,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from functools import cache
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, cast, get_args, get_type_hints
 
@@ -342,13 +342,9 @@ class Child:
     @request("inspecting", is_large=True)
     def signatures(self, data: bytes) -> Job[dict[str, list[TensorSpec]]]:
         """Returns DataType number and inferred shape of every output of every node; the runtime must be 'python'."""
+        from gdsurgeon.runtime.python_tf import signatures
 
-        def work() -> dict[str, list[TensorSpec]]:
-            from gdsurgeon.runtime.python_tf import signatures
-
-            return signatures(data)
-
-        return Job(work)
+        return Job(lambda: signatures(data))
 
     @request("running", "fetches")
     def run(
@@ -433,24 +429,18 @@ class Child:
         """Returns the names of the devices that TensorFlow sees."""
 
         def work() -> list[str]:
-            graph = cast("CApiGraph", self.runtime.load(b"", "", SessionOptions(cpu_only=self._cpu_only)))
-            try:
+            loaded = self.runtime.load(b"", "", SessionOptions(cpu_only=self._cpu_only))
+            with closing(cast("CApiGraph", loaded)) as graph:
                 return graph.devices()
-            finally:
-                graph.close()
 
         return Job(work)
 
     @request("making gradients", is_large=True)
     def derive(self, data: bytes, wanted: Derivation) -> Job[Backward]:
         """Makes the nodes of a backward pass, see `gdsurgeon.runtime.gradients`; the runtime must be 'python'."""
+        from gdsurgeon.runtime.python_tf import derive
 
-        def work() -> Backward:
-            from gdsurgeon.runtime.python_tf import derive  # after TensorFlow was imported
-
-            return derive(data, wanted)
-
-        return Job(work)
+        return Job(lambda: derive(data, wanted))
 
     @request("asking tf.saved_model.load", is_large=True)
     def call_signatures(self, folder: str, tags: Sequence[str], calls: Sequence[SignatureCall]) -> Job[Served]:
@@ -458,13 +448,9 @@ class Child:
 
         `tags` are those of its MetaGraph; none if it has only one.
         """
+        from gdsurgeon.runtime.python_tf import call_signatures
 
-        def work() -> Served:
-            from gdsurgeon.runtime.python_tf import call_signatures
-
-            return call_signatures(folder, tags, calls)
-
-        return Job(work)
+        return Job(lambda: call_signatures(folder, tags, calls))
 
     @request("starting")
     def info(self) -> Job[Info]:
