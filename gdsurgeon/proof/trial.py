@@ -714,7 +714,7 @@ def optimized_again(trial: Trial) -> Trial:
 
 
 def _needed(found: Comparison) -> float:
-    """Returns the tolerance with which an output would be close; 0 if there is none."""
+    """Returns the tolerance with which an output would be close; 0 if no tolerance suffices."""
     return found.needed or 0.0
 
 

@@ -96,9 +96,11 @@ class Topology:
 
     def op_counts(self) -> Counter[str]:
         """Returns the number of nodes of each op."""
-        ops = self.op_of_each()
-        counts = Counter(ops)
-        counts.subtract(ops[number] for number in self.gone)
+        counts = Counter(self.table.op_counts)
+        counts.update(node.op for node in self._added)
+        counts.update(self._ops.values())
+        counts.subtract(map(self.table.op, self._ops))
+        counts.subtract(map(self.op, self.gone))
         return +counts
 
     def ops(self) -> frozenset[str]:
