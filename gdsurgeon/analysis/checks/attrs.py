@@ -85,7 +85,9 @@ def _count(runs: tuple[Run, ...] | None) -> int:
 
 
 class AttrChecks:
-    """Checks the attrs of nodes; equal nodes, and those with different colocations, are checked once.
+    """Checks the attrs of nodes; equal nodes are checked once.
+
+    The content of a string attr is ignored, unless the op allows only some texts.
 
     Args:
         define: returns the signature of an op, or None.
@@ -112,7 +114,12 @@ class AttrChecks:
         definition = self._define(header.op)
         if len(buf) > self._LARGE:
             return self._check(definition, header, buf)
-        values = [_checked_part(key, buf, *span) for key, span in header.attrs.items()]
+        attrs = {} if definition is None else definition.attrs
+        limited = {key for key in header.attrs if key in attrs and attrs[key].texts}
+        values = [
+            buf[start:end] if key in limited else _checked_part(buf, start, end)
+            for key, (start, end) in header.attrs.items()
+        ]
         same = header.op, header.device, tuple(zip(header.attrs, values, strict=True))
         found = self._known.get(same)
         if found is None:
@@ -136,12 +143,17 @@ class AttrChecks:
         return found._replace(faults=(*found.faults, Remark(text, "bad-device", device=header.device)))
 
 
-def _checked_part(key: str, buf: Buffer, start: int, end: int) -> object:
-    """Returns the part of an AttrValue that is checked: the header of a tensor, else all; 1 for a short colocation."""
+def _checked_part(buf: Buffer, start: int, end: int) -> object:
+    """Returns the part of an AttrValue that is checked: the header of a tensor, else all.
+
+    None for a short string, 1 for a list of one short string.
+    """
     size = end - start
-    may_be_short = key == COLOCATION_ATTR and 3 < size < 130
-    if may_be_short and buf[start : start + 4] == bytes((LIST << 3 | LEN, size - 2, _TEXT_TAG, size - 4)):
-        return 1
+    if 1 < size < 130 and buf[start + 1] == size - 2:
+        if buf[start] == _TEXT_TAG:
+            return None
+        if size > 3 and buf[start] == LIST << 3 | LEN and buf[start + 2] == _TEXT_TAG and buf[start + 3] == size - 4:
+            return 1
     try:
         return _tensor_header(buf, start, end) or buf[start:end]
     except WireError:

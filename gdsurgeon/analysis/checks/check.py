@@ -326,7 +326,12 @@ class _Body(dict[str, tuple[str, ...]]):
         names = [*(f" {arg.name}" for arg in signature.input_arg), *rows.names]
         joined = "".join(names)
         is_plain = bool(names) and all(names) and ":" not in joined and "^" not in joined
-        self._args_of = {name: outputs[form] for name, form in zip(rows.names, rows.form_of, strict=True)}
+        form_of = dict(zip(rows.names, rows.form_of, strict=True))
+        self._args_of = {name: outputs[form] for name, form in form_of.items()}
+        single = [[(arg, at[0]) for arg, at in (args or {}).items() if len(at) == 1] for args in outputs]
+        for name, form in form_of.items() if is_plain else ():  # most inputs
+            for arg, at in single[form]:
+                self[f"{name}:{arg}:0"] = (format_input(name, at),)
         texts_of = [[*chain.from_iterable(map(self.__getitem__, inputs))] for inputs in rows.inputs]
         unsure = self._open | self._missing
         are_known = [unsure.isdisjoint(inputs) for inputs in rows.inputs]

@@ -266,10 +266,37 @@ class Topology:
 
     def unread(self) -> list[int]:
         """Returns the nodes whose outputs no node reads as data."""
-        if not self.is_edited:
-            return members(self.table.unread)
-        read = self.flags(producer for number in self.numbers() for producer in self.data_producers(number))
-        return [number for number in self.numbers() if not read[number]]
+        table = self.table
+        if len(self.gone) > self.size // 2:  # few nodes remain
+            read = set(self._data(chain.from_iterable(map(self.inputs, self.numbers()))))
+            return [number for number in self.numbers() if number not in read]
+        others = self.gone | self._codes.keys()
+        old = chain.from_iterable(table.inputs(number) for number in others if number < self.rows)
+        before, now = set(self._data(old)), set(self._data(chain.from_iterable(self._codes.values())))
+        perhaps = before - now - self.gone
+        if perhaps:
+            perhaps -= self._read_by_rest(perhaps, others)
+        flags = table.unread + b"\1" * len(self._added)
+        for numbers, flag in ((perhaps, 1), (now, 0), (self.gone, 0)):
+            for number in numbers:
+                flags[number] = flag
+        return members(flags)
+
+    def _read_by_rest(self, rows: set[int], others: Container[int]) -> set[int]:
+        """Returns the `rows` that are read by a row of the table which is not in `others`."""
+        bits, control = Table.PORT_BITS, Table.CONTROL_PORT
+        pairs = zip(self.table.edges, self.table.readers(), strict=True)
+        return {
+            code >> bits
+            for code, row in pairs
+            if code >> bits in rows and row not in others and code & control != control
+        }
+
+    @staticmethod
+    def _data(codes: Iterable[int]) -> Iterator[int]:
+        """Yields the numbers of the nodes whose outputs `codes` stand for."""
+        bits, control = Table.PORT_BITS, Table.CONTROL_PORT
+        return (code >> bits for code in codes if code >= 0 and code & control != control)
 
     def is_loop_back(self, producer: int, consumer: int) -> bool:
         """Returns whether the edge closes a v1 while loop: from a NextIteration to a Merge."""
