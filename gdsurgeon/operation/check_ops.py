@@ -130,6 +130,10 @@ def check_ops(
     return checked
 
 
+_FIRST = {"op-freeze": "freeze-first", "op-inline": "inline-first"}
+"""Advice for a model, by the code of the advice for an op."""
+
+
 def _add_advice(error: EditError, checked: CheckedOps, model: str) -> None:
     """Adds the ops that the list lacks, and advice, to the error of an engine that does not load the model."""
     lacking = [printable(each.op) for each in checked.found.lacking]
@@ -137,11 +141,10 @@ def _add_advice(error: EditError, checked: CheckedOps, model: str) -> None:
         error.details = (*error.details, f"{checked.engine.called}, by its op list, lacks {listed(lacking, 6)}")
     codes = {code for code, _ in checked.helps().values()}
     error.facts["model"] = shlex.quote(printable(model))
-    error.advice = ("freeze-first",) if "op-freeze" in codes else ()
-    error.advice += ("inline-first",) if "op-inline" in codes else ()
-    if may_all_go(checked.graph, checked.found.lacking):
-        has_passes_of_its_own = checked.engine.name == "opencv"
-        error.advice += ("simplify-for-opencv",) if has_passes_of_its_own else ("simplify-first",)
+    advice = [advice for code, advice in _FIRST.items() if code in codes]
+    if may_all_go(checked.graph, checked.found.lacking):  # OpenCV has passes of its own
+        advice.append("simplify-for-opencv" if checked.engine.name == "opencv" else "simplify-first")
+    error.advice = tuple(advice)
 
 
 def _help(checked: CheckedOps, lacking: LackingOp) -> Help | None:

@@ -190,10 +190,8 @@ def _is_text(request: ConvertRequest, read: _Read, folder: str) -> bool:
     """Returns whether the result is text."""
     if request.text is not None:
         return request.text
-    out = path_of(request.out)
-    if out is not None and not folder and out not in STANDARD_OUTPUT:
-        return is_text_name(out, not read.is_text)
-    return not read.is_text
+    out = path_of(request.out) if not folder else None
+    return is_text_name(out or "", not read.is_text)
 
 
 def _output(request: ConvertRequest, folder: str, path: str, *, is_text: bool) -> tuple[str, Output]:

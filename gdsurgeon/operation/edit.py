@@ -451,7 +451,7 @@ def _is_text(request: Request, model: Model, output: Output) -> bool:
     was_text = model.graph.text is not None
     if request.text is not None:
         return request.text
-    return is_text_name(request.out, was_text) if request.out is not None and not output.is_stream else was_text
+    return is_text_name(request.out or "", was_text) if not output.is_stream else was_text
 
 
 def _seen(graph: Graph, *, always: bool = False) -> tuple[Signature | None, Counts]:

@@ -6,12 +6,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from gdsurgeon.errors import OutputError, printable
+from gdsurgeon.errors import OutputError, Remark, ValidationError, printable
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.values import Data
 from gdsurgeon.wire.output import Output
 from gdsurgeon.wire.write import Chunk, SourceSpan, read_chunks, resolved, size_of
 
+MOST = 100
+"""Faults or differences that an error lists."""
 FormName = Literal["model", "graph", "saved_model", "slim"]
 """See `gdsurgeon.operation.edit.Request`."""
 LARGEST = (1 << 31) - 1
@@ -52,6 +54,13 @@ def written(graph: Graph, output: Output, *, text: bool) -> Form:
 
     data = to_text(read_chunks(chunks))
     return Form([data], [to_binary(data, output.name)])
+
+
+def unsound(message: str, faults: Sequence[Remark]) -> ValidationError:
+    """Returns the error for a result with `faults`."""
+    listed = faults[:MOST]
+    facts = [fault.as_json() for fault in listed]
+    return ValidationError(message, details=tuple(listed), code="unsound-graph", faults=facts)
 
 
 def check_size(graph: Graph, chunks: Sequence[Chunk]) -> None:

@@ -40,7 +40,7 @@ from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.graph.served import serving_of
 from gdsurgeon.graph.serving import INIT, Served, Serving
-from gdsurgeon.operation.forms import Form, check_size
+from gdsurgeon.operation.forms import MOST, Form, check_size, unsound
 from gdsurgeon.ops.dtypes import base_dtype
 from gdsurgeon.ops.kinds import is_variable
 from gdsurgeon.specification import surroundings as specification
@@ -48,9 +48,6 @@ from gdsurgeon.text import Entry, counted, named
 from gdsurgeon.wire import output as wire
 from gdsurgeon.wire.source import Source, open_source
 from gdsurgeon.wire.write import Chunk, ChunkSource, SourceSpan, resolved
-
-MOST = 100
-"""Differences that an error lists."""
 
 
 def _model_form(
@@ -97,12 +94,7 @@ def _model_form(
             if known[_place(fault)] < 0:
                 new.append(fault)
         if new:
-            raise ValidationError(
-                "the model parts outside the graph would not be valid:",
-                details=tuple(new[:MOST]),
-                code="unsound-graph",
-                faults=[fault.as_json() for fault in new[:MOST]],
-            )
+            raise unsound("the model parts outside the graph would not be valid:", new)
         if wrong:
             raise ValidationError(
                 "the model parts outside the graph are not what was requested:",

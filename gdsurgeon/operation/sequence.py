@@ -10,9 +10,9 @@ from typing import NamedTuple
 from gdsurgeon.compare.intent import Intent
 from gdsurgeon.container.load import Model
 from gdsurgeon.edits.claims import EditResult, checked_result, on_purpose
-from gdsurgeon.errors import EditError, GdsurgeonError, Line, NothingToDo, Remark, ValidationError, printable, quoted
+from gdsurgeon.errors import EditError, GdsurgeonError, Line, NothingToDo, Remark, printable, quoted
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.operation.forms import Form, FormName, written
+from gdsurgeon.operation.forms import Form, FormName, unsound, written
 from gdsurgeon.proof.change import Step
 from gdsurgeon.values import Data
 from gdsurgeon.wire.output import Output
@@ -74,13 +74,7 @@ def _check_result(graph: Graph, result: EditResult) -> None:
             text = f"in the function {quoted(name)}: {fault}"
             faults.append(Remark(text, fault.code, function=name, **fault.facts))
     if faults:
-        details = tuple(faults[:100])
-        raise ValidationError(
-            "the result would not be a valid graph:",
-            details=details,
-            code="unsound-graph",
-            faults=[fault.as_json() for fault in faults[:100]],
-        )
+        raise unsound("the result would not be a valid graph:", faults)
 
 
 @dataclass(eq=False, repr=False)

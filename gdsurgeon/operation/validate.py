@@ -300,8 +300,7 @@ class _Validation(ValidateRequest):
                     line = Line("{argument} needs {needed}", argument=named_argument(name), needed=needed)
                     raise UsageError(line, code="missing-option", option=name, expected=needed)
         for name in ("rtol", "atol"):
-            tolerance = getattr(self, name)
-            if tolerance is not None and not math.isfinite(tolerance):
+            if not math.isfinite(getattr(self, name) or 0.0):
                 line = Line("{argument} must be a finite number", argument=named_argument(name))
                 raise UsageError(line, code="bad-value", option=name)
         if self.devices and is_other:
@@ -321,8 +320,8 @@ class _Validation(ValidateRequest):
         if len(streams) > 1:
             line = Line("{names} cannot all be written to standard output", names=joined(" and ", streams))
             raise UsageError(line, code="conflicting-options")
-        read = [*self.sources, *self.others, *((self.golden,) if self.golden is not None else ())]
-        check_replaces_nothing(written, [path for path in read if path != "-"])
+        read = [path for path in (*self.sources, *self.others, self.golden) if path and path != "-"]
+        check_replaces_nothing(written, read)
         for _, path in written:  # a path that cannot be written is refused now rather than after the work
             check_takes_binary(OutputFile(path))
 

@@ -132,8 +132,7 @@ class Executor(Closing):
         self._initialized.pop(key, None)
         self._loads[key] = self._worker.load(
             key,
-            path=None if isinstance(source, bytes) else source,
-            data=source if isinstance(source, bytes) else b"",
+            source,
             default_device=device if device.startswith("/") else "",
             options=SessionOptions(optimize=optimize, cpu_only=is_cpu(device)),
         )

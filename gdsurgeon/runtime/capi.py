@@ -366,9 +366,11 @@ class CApiGraph(LoadedGraph):
         asked = list(dict.fromkeys(key for key in wanted if key not in fed))
         if not wanted and not targets:
             raise TensorFlowError("invalid_argument", "a run needs something to fetch or to run")
-        tensors, metadata = self._run(fed, asked, targets, trace) if asked or targets else RunResult([], None)
-        got = fed | dict(zip(asked, tensors, strict=True))
-        return RunResult([got[key] for key in wanted], b"" if trace and metadata is None else metadata)
+        metadata = b"" if trace else None
+        if asked or targets:
+            tensors, metadata = self._run(fed, asked, targets, trace)
+            fed.update(zip(asked, tensors, strict=True))
+        return RunResult([fed[key] for key in wanted], metadata)
 
     def _run(
         self,

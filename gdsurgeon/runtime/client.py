@@ -67,12 +67,11 @@ _ROOM_OF_TEXT = 16
 
 def _asks(method: Callable[Concatenate[Child, P], Job[R]]) -> Callable[Concatenate[Worker, P], Pending[R]]:
     """Returns the method of `Worker` that sends the request `method`."""
-    code, given = method.__code__, method.__defaults__ or ()
+    code = method.__code__
     names = code.co_varnames[1 : code.co_argcount]
-    defaults = dict(zip(reversed(names), reversed(given), strict=False))
 
     def ask(self: Worker, /, *args: P.args, **kwargs: P.kwargs) -> Pending[R]:
-        return self._submit(code.co_name, {**defaults, **dict(zip(names, args, strict=False)), **kwargs})
+        return self._submit(code.co_name, {**dict(zip(names, args, strict=False)), **kwargs})
 
     ask.__doc__ = method.__doc__
     return ask
@@ -327,8 +326,7 @@ class Worker(Closing):
 
     def _submit(self, method: str, arguments: Mapping[str, Any], descriptor: int | None = None) -> Pending[Any]:
         """Sends a request, and starts the process. If the child is dead or fails, only `Pending.result` raises."""
-        if self._pid is None and self._failure is None:
-            self.start()
+        self.start()
         pending: Pending[object] = Pending(self, REQUESTS[method], arguments, self._failure)
         if self._channel is None:
             return pending
@@ -353,9 +351,8 @@ class Worker(Closing):
     def load(
         self,
         key: str,
+        graph: str | int | Bytes,
         *,
-        path: str | int | None = None,
-        data: Bytes = b"",
         default_device: str = "",
         options: SessionOptions | None = None,
     ) -> Pending[None]:
@@ -363,8 +360,8 @@ class Worker(Closing):
 
         Args:
             key: names the graph from now on.
-            path: its file, or a descriptor of it (the child maps it; it must not change until it is unloaded), or
-            data: its bytes. They are written to a file in memory, and not kept here.
+            graph: its file, or a descriptor of it (the child maps it; it must not change until it is unloaded), or its
+                bytes. They are written to a file in memory, and not kept here.
             default_device: the device of nodes without a device, such as '/device:GPU:1'.
             options: of its session; None: the graph runs as written, on the devices of the worker.
         """
@@ -373,17 +370,19 @@ class Worker(Closing):
         if key in self._sizes:
             self.unload(key)
         try:
-            if isinstance(path, str):
-                descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            if isinstance(graph, str):
+                descriptor = os.open(graph, os.O_RDONLY | os.O_CLOEXEC)
+            elif isinstance(graph, int):
+                descriptor = os.dup(graph)
             else:
-                descriptor = unnamed_file() if path is None else os.dup(path)
-            if path is None:
+                descriptor = unnamed_file()
                 with open(descriptor, "wb", closefd=False) as file:
-                    file.write(data)
+                    file.write(graph)
             self._sizes[key] = os.fstat(descriptor).st_size
             return self._submit("load", arguments, descriptor)
         except OSError as error:
-            unreadable = Failure(UNREADABLE, "unreadable", f"cannot read {path or key!r}: {error.strerror}")
+            line = f"cannot read {error.filename or key!r}: {error.strerror}"
+            unreadable = Failure(UNREADABLE, "unreadable", line)
             return Pending(self, REQUESTS["load"], arguments, unreadable)
         finally:
             if descriptor >= 0:

@@ -86,15 +86,14 @@ class EngineGraph(LoadedGraph):
         fed = {name.removesuffix(":0"): value for name, value in feeds.items()}
         wanted = [name.removesuffix(":0") for name in fetches]
         asked = [name for name in dict.fromkeys(wanted) if name not in fed]
-        got = dict(fed)
         if asked:
             try:
-                got.update(zip(asked, self.run_engine(fed, asked), strict=True))
+                fed.update(zip(asked, self.run_engine(fed, asked), strict=True))
             except TensorFlowError:
                 raise
             except Exception as error:  # the engine has classes of its own
                 refuse(self.reason(error), NOT_RUN)
-        return RunResult([got[name] for name in wanted], b"" if trace else None)
+        return RunResult([fed[name] for name in wanted], b"" if trace else None)
 
     def check_inputs(self, feeds: Mapping[str, Tensor]) -> None:
         """Raises TensorFlowError if one of `feeds` is not an input of the graph; only TensorFlow can feed others."""

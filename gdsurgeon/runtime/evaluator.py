@@ -38,7 +38,7 @@ class Evaluator(Closing):
         self, timeout: float | None = None, op_libraries: Sequence[str] = (), *, verbose: bool = False
     ) -> None:
         self._make = partial(Worker, "cpu", op_libraries, verbose=verbose)
-        self._own: Worker | None = None
+        self._own = self._make()
         self._lent: Worker | None = None
         self._timeout = timeout
 
@@ -49,9 +49,8 @@ class Evaluator(Closing):
     def close(self) -> None:
         """Ends the process, unless it is borrowed."""
         self._lent = None
-        if self._own is not None:
-            self._own.close()
-            self._own = None
+        self._own.close()
+        self._own = self._make()
 
     def __call__(self, data: bytes, names: Sequence[str]) -> Mapping[str, Tensor]:
         """Returns the values of the nodes that can run.
@@ -68,7 +67,6 @@ class Evaluator(Closing):
                 return self._evaluated(self._lent, data, names)
             except GdsurgeonError:
                 self._lent = None  # it was closed
-        self._own = self._own or self._make()
         try:
             return self._evaluated(self._own, data, names)
         except (GdsurgeonError, TensorFlowError) as error:
@@ -77,7 +75,7 @@ class Evaluator(Closing):
     def _evaluated(self, worker: Worker, data: bytes, names: Sequence[str]) -> dict[str, Tensor]:
         out: dict[str, Tensor] = {}
         try:
-            worker.load(_KEY, data=data).result(self._timeout)
+            worker.load(_KEY, data).result(self._timeout)
         except TensorFlowError:
             return out
         pending, failures = [list(names)], 0

@@ -60,6 +60,8 @@ def lock_in(opening: Opening) -> list[str]:
     # In this order: the second denies calls of the first.
     for name, restrict in (("Landlock", _restrict_files), ("seccomp", _restrict_calls)):
         try:
+            # The kernel requires this before it accepts restrictions: programs started later cannot gain more rights.
+            kernel_call("prctl", _PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
             restrict(opening)
         except OSError as error:
             missing.append(f"{name}: {error.strerror}")
@@ -100,14 +102,6 @@ def kernel_call(function: str, *arguments: int | bytes | ctypes.Array[ctypes.c_c
     return result
 
 
-def _gain_no_privileges() -> None:
-    """Prevents programs started later from gaining more rights than this process.
-
-    The kernel requires this before it accepts restrictions.
-    """
-    kernel_call("prctl", _PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-
-
 # -- Landlock ---------------------------------------------------------------------------------------------------------
 
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # the same on all architectures
@@ -139,7 +133,6 @@ def _restrict_files(opening: Opening) -> None:
         raise OSError(errno.ENOSYS, "this kernel does not have it")
     if opening.files_and_network:
         return
-    _gain_no_privileges()
     ruleset, known = new_ruleset(version)
     try:
         for path in _readable(opening):
@@ -326,7 +319,6 @@ def _restrict_calls(opening: Opening) -> None:
     program = call_filter(machine, opening)
     code = b"".join(struct.pack("=HBBI", each.code, each.if_true, each.if_false, each.number) for each in program)
     body = ctypes.create_string_buffer(code, len(code))
-    _gain_no_privileges()
     kernel_call(
         "prctl", _PR_SET_SECCOMP, _MODE_FILTER, struct.pack("=H6xQ", len(program), ctypes.addressof(body)), 0, 0
     )

@@ -217,7 +217,7 @@ def test_importing_it_is_cheap() -> None:
 
 @pytest.mark.tensorflow
 def test_of_a_result_in_the_child(worker: Worker) -> None:
-    worker.load("g", data=graphs.doubling())
+    worker.load("g", graphs.doubling())
     worker.run("g", "r", {"x": from_numpy(np.array([1, math.nan, -3], np.float32))}, ["y", "x"])
     asked = worker.statistics("r")
     worker.drop("r")

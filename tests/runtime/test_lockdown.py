@@ -69,7 +69,7 @@ def outcome(worker: Worker, data: bytes, folder: Path, *, seconds: float = LONG_
     from gdsurgeon.runtime.base import SessionOptions
 
     try:
-        worker.load("g", data=data, options=SessionOptions(optimize=b"api_implements" in data, cpu_only=True))
+        worker.load("g", data, options=SessionOptions(optimize=b"api_implements" in data, cpu_only=True))
         worker.run("g", "r", {"x": X} if b"Placeholder" in data else {}, ["y"]).result(seconds)
         got = worker.tensor("r", 0).result(seconds)
         said = f"{got.shape} {got.data if isinstance(got.data, list) else bytes(got.data)!r}"
@@ -121,7 +121,7 @@ def test_a_server_is_connected_to_only_where_that_is_allowed(way: str, allowed: 
     with socket.create_server(("127.0.0.1", 0)) as listening, Worker(allow_ops=allowed) as worker:
         listening.settimeout(LONG_ENOUGH if allowed else 4)
         data = CONNECTING[way](f"127.0.0.1:{listening.getsockname()[1]}")
-        worker.load("g", data=data)
+        worker.load("g", data)
         worker.run("g", "r", {"x": X} if b"Placeholder" in data else {}, ["y"])
         if allowed:
             listening.accept()[0].close()
@@ -142,7 +142,7 @@ def test_what_is_right_runs_as_ever(tmp_path: Path) -> None:
     ops = shutil.copy(_struct.__file__, tmp_path / "ops.so")  # nothing to TensorFlow, and can be loaded
     with Worker(op_libraries=[ops]) as worker:
         for key, value in (("doubled", 0.0), ("compiled", 1.0)):
-            worker.load(key, data=data[key])
+            worker.load(key, data[key])
             worker.run(key, "r", {"x": X}, ["y"])
             assert worker.tensor("r", 0).result(LONG_ENOUGH).numpy().tolist() == [[value] * 4]
         assert (worker.info().result(LONG_ENOUGH).not_locked_in == "") is bool(landlock_version())

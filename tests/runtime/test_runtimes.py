@@ -29,7 +29,7 @@ WAIT = LONG_ENOUGH
 
 
 def fetch(worker: Worker, data: bytes, feeds: dict[str, Tensor], *names: str) -> list[Tensor]:
-    worker.load("g", data=data)
+    worker.load("g", data)
     summary = worker.run("g", "r", feeds, names)
     tensors = [worker.tensor("r", k) for k in range(len(names))]
     summary.result(WAIT)
@@ -43,7 +43,7 @@ def forwarding(dtype: str) -> bytes:
 
 def refused(worker: Worker, code: str, data: bytes, feeds: dict[str, Tensor], *names: str) -> str:
     """TensorFlow's message, by which it refuses a run, with a status."""
-    worker.load("g", data=data).result(WAIT)
+    worker.load("g", data).result(WAIT)
     with pytest.raises(TensorFlowError) as caught:
         worker.run("g", "r", feeds, names).result(WAIT)
     assert caught.value.code == code
@@ -94,7 +94,7 @@ def test_signature(worker: Worker) -> None:
         node("s", "Split", ["axis", "a"], T="float32", num_split=3),
         const("axis", 1, "int32"),
     )
-    worker.load("g", data=data)
+    worker.load("g", data)
     found = worker.signature("g", ["a", "b:0", "c", "v", "s:2"]).result(WAIT)
     assert found == [(1, (-1, 3)), (7, None), (4, ()), (1, (2,)), (1, (-1, 1))]
     for name in ("nobody", "a:1", "a:x", "^a", "a:-1", "", ":0"):
@@ -104,7 +104,7 @@ def test_signature(worker: Worker) -> None:
 
 
 def test_old_scalar_placeholders_have_unknown_shape(worker: Worker) -> None:
-    worker.load("g", data=placeholder("x", "float32", ()))
+    worker.load("g", placeholder("x", "float32", ()))
     assert worker.signature("g", ["x"]).result(WAIT) == [(1, None)]
 
 
@@ -122,7 +122,7 @@ def test_signatures_of_all_nodes() -> None:
 
 def test_the_python_package_runs_no_graphs() -> None:
     with lent_worker(runtime="python") as worker, pytest.raises(TensorFlowError) as caught:
-        worker.load("g", data=graphs.doubling()).result(WAIT)
+        worker.load("g", graphs.doubling()).result(WAIT)
     assert caught.value.code == "unimplemented"
 
 
@@ -141,7 +141,7 @@ def test_targets_and_state(worker: Worker) -> None:
         node("more", "AssignAdd", ["v", "ones"], T="float32"),
         node("y", "Identity", ["v"], T="float32"),
     )
-    worker.load("g", data=data)
+    worker.load("g", data)
     worker.run("g", "none", {}, [], ["init"])
     worker.run("g", "before", {}, ["y"])
     summary = worker.run("g", "none", {}, [], ["more", "more"]).result(WAIT)
@@ -163,7 +163,7 @@ def test_targets_and_state(worker: Worker) -> None:
 )
 @pytest.mark.parametrize("trace", [False, True])
 def test_options(worker: Worker, device: str, options: SessionOptions | None, trace: bool) -> None:
-    worker.load("g", data=graphs.doubling(), default_device=device, options=options)
+    worker.load("g", graphs.doubling(), default_device=device, options=options)
     summary = worker.run("g", "r", {"x": tensor([1.5])}, ["y"], trace=trace).result(WAIT)
     assert summary.outputs == [OutputInfo(1, (1,), 4)] and summary.seconds > 0
     assert (b"CPU:0" in summary.metadata) if trace and summary.metadata else summary.metadata is None
@@ -172,8 +172,8 @@ def test_options(worker: Worker, device: str, options: SessionOptions | None, tr
 
 def test_results_feed_later_runs_and_compare_in_the_child(worker: Worker) -> None:
     x = tensor(np.arange(6.0).reshape(2, 3))
-    worker.load("twice", data=graphs.doubling())
-    worker.load("same", data=forwarding("float32"))
+    worker.load("twice", graphs.doubling())
+    worker.load("same", forwarding("float32"))
     worker.run("twice", "r1", {"x": x}, ["y"])
     worker.run("same", "r2", {"x": Result("r1", 0)}, ["y", "x"])
     worker.run("twice", "r3", {"x": Result("r2", 0)}, ["y"])
@@ -187,7 +187,7 @@ def test_results_feed_later_runs_and_compare_in_the_child(worker: Worker) -> Non
 
 
 def test_tensors_put_into_the_child_are_results(worker: Worker) -> None:
-    worker.load("g", data=graphs.doubling())
+    worker.load("g", graphs.doubling())
     x, strings = tensor(np.arange(6.0)), Tensor(7, (2,), [b"a\0", b""])
     putting = worker.put("mine", [x, strings])
     worker.run("g", "r", {"x": Result("mine", 0)}, ["y", "x"])
@@ -271,7 +271,7 @@ def test_run_time_errors_are_tensorflows_own(worker: Worker) -> None:
 )
 def test_load_errors(worker: Worker, data: bytes, code: str, words: str) -> None:
     messages = []
-    for pending in (worker.load("bad", data=data), worker.run("bad", "r", {}, ["a"])):  # fails for the same reason
+    for pending in (worker.load("bad", data), worker.run("bad", "r", {}, ["a"])):  # fails for the same reason
         with pytest.raises(TensorFlowError) as caught:
             pending.result(WAIT)
         assert caught.value.code == code and words in caught.value.message
@@ -295,7 +295,7 @@ def test_queue_of_two_types_keeps_its_strings(worker: Worker) -> None:
         node("in", "QueueEnqueueV2", ["q", "x"], Tcomponents=["string"]),
         node("y", "QueueDequeueV2", ["q"], component_types=["string"]),
     )
-    worker.load("g", data=data)
+    worker.load("g", data)
     long = [b"long enough to be on the heap " * 3, b"short"]
     worker.run("g", "none", {"x": Tensor(7, (2,), long)}, [], ["in"])
     worker.run("g", "r", {}, ["y"])

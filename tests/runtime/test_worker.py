@@ -69,10 +69,10 @@ def test_importing_the_client_is_cheap() -> None:
 @pytest.mark.tensorflow
 def test_crash() -> None:
     with Worker() as worker:
-        worker.load("original", data=graphs.hanging()).result(WAIT)
+        worker.load("original", graphs.hanging()).result(WAIT)
         beside = worker.run("original", "r", {}, ["y"])
         begun(beside)
-        failure(worker.load("edited", data=graphs.CRASHING), "crashed", doing=["loading edited"], signal="SIGSEGV")
+        failure(worker.load("edited", graphs.CRASHING), "crashed", doing=["loading edited"], signal="SIGSEGV")
         failure(worker.info(), "crashed")  # and so does whatever comes after
         failure(beside, "crashed")
 
@@ -83,12 +83,12 @@ def test_the_thread_of_a_graph_ends_when_the_graph_is_unloaded() -> None:
     with Worker(runtime="capi") as worker:
         counts = []
         for number in range(40):
-            worker.load(f"graph {number}", data=graphs.doubling())
+            worker.load(f"graph {number}", graphs.doubling())
             assert worker.run(f"graph {number}", "r", {"x": X}, ["y"]).result(WAIT).outputs
             worker.unload(f"graph {number}").result(WAIT)
             counts.append(len(os.listdir(f"/proc/{worker._pid}/task")))
-        again = worker.load("graph 0", data=graphs.doubling())
-        ended, other = worker.unload("graph 0"), worker.load("graph 0", data=graphs.doubling())
+        again = worker.load("graph 0", graphs.doubling())
+        ended, other = worker.unload("graph 0"), worker.load("graph 0", graphs.doubling())
         for request in (again, ended, other, worker.run("graph 0", "r", {"x": X}, ["y"])):
             request.result(WAIT)
     assert max(counts[5:]) <= max(counts[:5]) + 1  # the last thread may still be ending
@@ -97,7 +97,7 @@ def test_the_thread_of_a_graph_ends_when_the_graph_is_unloaded() -> None:
 @pytest.mark.tensorflow
 def test_timeout_kills(monkeypatch: pytest.MonkeyPatch) -> None:
     worker = Worker(runtime="capi").start()
-    worker.load("edited", data=graphs.hanging()).result(WAIT)
+    worker.load("edited", graphs.hanging()).result(WAIT)
     pid = worker._pid
     assert pid is not None
     monkeypatch.setattr(client.time, "sleep", lambda _: pytest.fail("it is not waited for"))
@@ -110,8 +110,8 @@ def test_timeout_kills(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.tensorflow
 def test_graphs_run_at_the_same_time_and_a_hanging_one_blocks_only_its_own() -> None:
     with Worker(runtime="capi") as worker:
-        worker.load("stuck", data=graphs.hanging())
-        worker.load("free", data=graphs.doubling())
+        worker.load("stuck", graphs.hanging())
+        worker.load("free", graphs.doubling())
         waiting = worker.run("stuck", "r1", {}, ["y"])
         behind = worker.signature("stuck", ["y"])
         assert worker.run("free", "r2", {"x": X}, ["y"]).result(WAIT).outputs[0].shape == (3,)
@@ -124,7 +124,7 @@ def test_graphs_run_at_the_same_time_and_a_hanging_one_blocks_only_its_own() -> 
 @pytest.mark.tensorflow
 def test_killed_from_outside() -> None:
     with Worker(runtime="capi") as worker:
-        worker.load("edited", data=graphs.hanging())
+        worker.load("edited", graphs.hanging())
         pending = worker.run("edited", "r", {}, ["y"])
         begun(pending)
         assert worker._pid is not None
@@ -139,7 +139,7 @@ def test_killed_from_outside() -> None:
 def test_child_ends_with_its_parent(manner: str) -> None:
     done = script(f"""
         w = Worker(runtime="capi").start()
-        w.load("g", data=graphs.hanging())
+        w.load("g", graphs.hanging())
         w.run("g", "r", {{}}, ["y"])
         w.info().result({WAIT})
         print(w._pid, flush=True)
@@ -175,7 +175,7 @@ def test_nothing_is_printed_unless_it_is_to_be_shown() -> None:
         for verbose in (False, True):
             with Worker(verbose=verbose) as w:
                 for stream, data in {data}.items():
-                    w.load(stream, data=data)
+                    w.load(stream, data)
                     w.run(stream, "r", {{}}, [], ["p"]).result()
                 assert w.log_tail().count({text!r}) == 2, w.log_tail()
             assert w.log_tail().count({text!r}) == 2
@@ -193,7 +193,7 @@ def test_nothing_is_printed_unless_it_is_to_be_shown() -> None:
 @pytest.mark.parametrize(
     ("before", "then", "out"),
     [
-        ("os.close(0); os.close(1)", "w.load('g', data=graphs.doubling()).result()", ""),
+        ("os.close(0); os.close(1)", "w.load('g', graphs.doubling()).result()", ""),
         ("", "os.fork() or sys.exit(); os.wait(); print(w.info().result().runtime)", "capi\n"),
         (
             "signal.signal(signal.SIGPIPE, signal.SIG_DFL)",
@@ -201,7 +201,7 @@ def test_nothing_is_printed_unless_it_is_to_be_shown() -> None:
             os.kill(w._pid, signal.SIGTERM)
             os.waitid(os.P_PID, w._pid, os.WEXITED | os.WNOWAIT)
             try:
-                w.load("g", data=bytes(1 << 20)).result()
+                w.load("g", bytes(1 << 20)).result()
             except Exception as error:
                 print(error.code, error.facts)""",
             "crashed {'doing': ['waiting'], 'signal': 'SIGTERM', 'reason': ''}\n",
@@ -224,11 +224,11 @@ def test_graph_from_a_file(tmp_path: Path) -> None:
     path.write_bytes(graphs.doubling())
     (tmp_path / "empty.pb").write_bytes(b"")
     with Worker(runtime="capi") as worker:
-        worker.load("g", path=str(path))
+        worker.load("g", str(path))
         worker.run("g", "r", {"x": X}, ["y"])
         assert worker.tensor("r", 0).result(WAIT).numpy().tolist() == [2, 2, 2]
-        worker.load("empty", path=str(tmp_path / "empty.pb")).result(WAIT)
-        failure(worker.load("g", path=str(tmp_path / "absent.pb")), "unreadable")
+        worker.load("empty", str(tmp_path / "empty.pb")).result(WAIT)
+        failure(worker.load("g", str(tmp_path / "absent.pb")), "unreadable")
         failure(worker.signature("g", ["y"]), "failed")
         assert path.read_bytes() == graphs.doubling()
 
@@ -237,7 +237,7 @@ def test_graph_from_a_file(tmp_path: Path) -> None:
 def test_big_tensors_travel_both_ways() -> None:
     big = from_numpy(np.arange(8_000_000, dtype=np.float32))
     with Worker(runtime="capi") as worker:
-        worker.load("g", data=graphs.graph_bytes(graphs.placeholder("x"), graphs.identity("y", "x")))
+        worker.load("g", graphs.graph_bytes(graphs.placeholder("x"), graphs.identity("y", "x")))
         worker.run("g", "r", {"x": big}, ["y"])
         back = [worker.tensor("r", 0) for _ in range(3)]
         assert all(p.result(WAIT).tobytes() == big.tobytes() for p in back)
@@ -263,7 +263,7 @@ def test_no_tensorflow_or_a_broken_one(
 ) -> None:
     with_package(monkeypatch, tmp_path, source)
     with Worker(runtime=runtime) as worker:
-        missing = failure(worker.load("g", data=b""), "no-tensorflow")
+        missing = failure(worker.load("g", b""), "no-tensorflow")
         assert isinstance(missing, TensorFlowMissing) and "second line" not in str(missing)
         assert ("no AVX here" in str(missing)) is (source is not None and runtime == "python")
 

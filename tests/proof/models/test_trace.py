@@ -31,7 +31,7 @@ def worker() -> Iterator[Worker]:
 
 def traced(worker: Worker, data: bytes, size: int, *fetches: str) -> bytes:
     """The metadata of a run of DATA, whose x is a matrix of SIZE x SIZE; not the first run, which sets things up."""
-    worker.load("g", data=data)
+    worker.load("g", data)
     x = from_numpy(np.ones((size, size), np.float32))
     for trace in (False, True):
         summary = worker.run("g", "r", {"x": x}, fetches, trace=trace).result(WAIT)
