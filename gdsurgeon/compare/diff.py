@@ -373,7 +373,7 @@ def _connected(matching: Matching) -> Iterator[Hunk]:
 def _join_sides(matching: Matching, removed: list[int], added: list[int], join: Callable[[int, int], None]) -> None:
     """Joins old and new inputs of the same node, and nodes with the same inputs, except constants."""
     a, b = matching.a, matching.b
-    readers = {v for i in removed for v, _, _ in a.users[i] if matching.mates[v] != FREE}
+    readers = {v for i in removed for v, _, _ in a.uses(i) if matching.mates[v] != FREE}
     for v in sorted(readers):
         for (u, _), (w, _) in zip(a.inputs[v], b.inputs[matching.mates[v]], strict=False):
             if matching.mates[u] == FREE and matching.back[w] == FREE:

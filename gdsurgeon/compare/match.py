@@ -90,6 +90,7 @@ def _matched(matching: Matching, *, trusting: bool = False) -> Matching:
             is_equal = not a.is_constant[i] and all(keys_a[i] == keys_b[j] for keys_a, keys_b in parts)
             if is_equal and matching.is_free(i, j):
                 matching.pair(i, j)
+        del parts  # a large part of the memory
         matching.propagate(a.shaped, b.shaped)
     if not _is_done(matching):
         _by_order(matching)
@@ -126,8 +127,8 @@ def _by_interface(matching: Matching) -> None:
 
 def _has_same_reader(matching: Matching, i: int, j: int) -> bool:
     """Returns whether a consumer of `i` and a consumer of `j` are partners, and read them at the same input."""
-    readers = {(matching.mates[v], slot, port) for v, slot, port in matching.a.users[i]}
-    return any(use in readers for use in matching.b.users[j])
+    readers = {(matching.mates[v], slot, port) for v, slot, port in matching.a.uses(i)}
+    return any(use in readers for use in matching.b.uses(j))
 
 
 # -- upstream and downstream -----------------------------------------------------------------------------------
@@ -173,12 +174,11 @@ def downstream(side: Side, labels: Sequence[int], numbers: Interner) -> list[int
     out = [-1] * side.size
     for node in reversed(side.order):
         key = [labels[node]]
-        users = side.users[node]
-        if len(users) <= MOST_DISTINGUISHED:
-            for use in sorted([(out[reader], slot, port) for reader, slot, port in users]):
-                key += use
+        if (count := side.count_uses(node)) <= MOST_DISTINGUISHED:
+            for reader, slot, port in sorted([(out[reader], slot, port) for reader, slot, port in side.uses(node)]):
+                key += (reader, slot, port)
         else:
-            key.append(len(users))
+            key.append(count)
         out[node] = numbers[tuple(key)]
     return out
 
@@ -208,13 +208,13 @@ def _next_colors(side: Side, free: Sequence[int], colors: list[int], numbers: In
     out = list(colors)
     for node in free:
         reads = tuple([(colors[u], port) for u, port in side.inputs[node]])
-        users = side.users[node]
-        around = [(colors[v], slot, port) for v, slot, port in users] if len(users) <= MOST_READERS else []
+        count = side.count_uses(node)
+        around = sorted([(colors[v], slot, port) for v, slot, port in side.uses(node)]) if count <= MOST_READERS else ()
         order = [
             sorted([colors[other] for other in nodes]) if len(nodes) <= MOST_READERS else [len(nodes)]
             for nodes in (side.controls[node], side.waiting[node])
         ]
-        out[node] = numbers[colors[node], reads, len(users), tuple(sorted(around)), tuple(map(tuple, order))]
+        out[node] = numbers[colors[node], reads, count, tuple(around), tuple(map(tuple, order))]
     return out
 
 
@@ -350,11 +350,11 @@ def _in_place(matching: Matching) -> None:
     places: dict[object, list[int]] = defaultdict(list)
     for j in free_b:
         if b.inputs[j] and b.users[j]:
-            places[b.inputs[j], tuple(sorted(b.users[j]))].append(j)
+            places[b.inputs[j], tuple(sorted(b.uses(j)))].append(j)
     for i in free_a:
         if a.inputs[i] and a.users[i]:
             reads = tuple((mates[u], port) for u, port in a.inputs[i])
-            users = tuple(sorted((mates[v], slot, port) for v, slot, port in a.users[i]))
+            users = tuple(sorted((mates[v], slot, port) for v, slot, port in a.uses(i)))
             found = places.pop((reads, users), ())
             if len(found) == 1:
                 matching.pair(i, found[0])

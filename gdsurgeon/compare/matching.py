@@ -64,10 +64,10 @@ class Matching:
                 return False
             if slot >= len(reads) or back[reads[slot][0]] != FREE:
                 against = True
-            elif not against and len(other.users[mate]) <= MOST_READERS:
+            elif not against and other.count_uses(mate) <= MOST_READERS:
                 label = one.shaped[i]
                 against = any(
-                    back[v] == FREE and other.shaped[v] == label and at == slot for v, at, _ in other.users[mate]
+                    back[v] == FREE and other.shaped[v] == label and at == slot for v, at, _ in other.uses(mate)
                 )
         return against
 
@@ -108,7 +108,7 @@ class Matching:
         if not free_b:
             return []
         mates, inputs = self.mates, self.a.inputs
-        near = {u for i in free_a for u, _ in inputs[i]} | {v for i in free_a for v, _, _ in self.a.users[i]}
+        near = {u for i in free_a for u, _ in inputs[i]} | {v for i in free_a for v, _, _ in self.a.uses(i)}
         return [i for i in self.a.order if i in near and mates[i] != FREE]
 
     def _following(self, i: int, j: int, labels_a: Sequence[int], labels_b: Sequence[int]) -> Iterator[tuple[int, int]]:
@@ -119,12 +119,11 @@ class Matching:
             for (u, x), (v, y) in zip(reads_a, reads_b, strict=True):
                 if self.is_free(u, v) and x == y and labels_a[u] == labels_b[v] and not is_constant[u]:
                     yield u, v
-        if max(len(self.a.users[i]), len(self.b.users[j])) > MOST_READERS:
+        if self.a.count_uses(i) > MOST_READERS or self.b.count_uses(j) > MOST_READERS:
             return
         places: dict[tuple[int, int, int], tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
-        sides = (self.a.users[i], mates, labels_a), (self.b.users[j], back, labels_b)
-        for side, (users, partners, labels) in enumerate(sides):
-            for v, slot, port in users:
+        for side, uses, partners, labels in ((0, self.a.uses(i), mates, labels_a), (1, self.b.uses(j), back, labels_b)):
+            for v, slot, port in uses:
                 if partners[v] == FREE:
                     places[labels[v], slot, port][side].append(v)
         for found, others in places.values():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from functools import cache, cached_property
 from itertools import pairwise
 from math import prod
@@ -15,7 +15,7 @@ from gdsurgeon.analysis.traversal.order import any_order
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.errors import InputError, printable
 from gdsurgeon.graph.attrs import attr_value, functions_in, plain, shape_of
-from gdsurgeon.graph.constants import decode_tensor, header_in_attr
+from gdsurgeon.graph.constants import TENSOR, decode_tensor, read_tensor_header
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import Table
 from gdsurgeon.graph.names import parse_tensor
@@ -23,7 +23,7 @@ from gdsurgeon.graph.records import forms_of
 from gdsurgeon.ops.dtypes import BOOL, INT32, INT64, STRING
 from gdsurgeon.ops.kinds import ASIDE, VARIABLE_READS, is_variable
 from gdsurgeon.ops.op_defs import OpDef, op_def
-from gdsurgeon.wire.fields import Buffer, WireError
+from gdsurgeon.wire.fields import LEN, Buffer, WireError, fields
 from gdsurgeon.wire.node_record import Header, read_header
 from gdsurgeon.wire.protos import AttrValue, decode_error
 
@@ -143,8 +143,7 @@ def _constant(header: Header, data: Buffer) -> Form:
         k: bytes(data[s:e]) for k, (s, e) in header.attrs.items() if k not in ASIDE and k not in ("value", "dtype")
     }
     start, end = header.attrs.get("value", (0, 0))
-    found = header_in_attr(data, start, end)
-    tensor = None if found is None else Tensor(found.dtype, found.dims)
+    tensor = _tensor(data, start, end)
     small = bytes(data[start:end]) if end - start <= _SMALL else b""
     counted: Hashable = None
     if small and tensor is not None and tensor.dtype in _COUNTED and prod(tensor.shape or ()) <= MOST_COUNTED:
@@ -154,6 +153,24 @@ def _constant(header: Header, data: Buffer) -> Form:
     is_trained = counted is None and tensor is not None and prod(tensor.shape or ()) > 1
     content, structure = ("Const", tuple(sorted(attrs.items())), tensor, value), ("Const", tensor, counted)
     return Form("Const", header.device, attrs, {}, tensor, content, structure, "Const", is_trained, small)
+
+
+def _tensor(data: Buffer, start: int, end: int) -> Tensor | None:
+    """Returns dtype and shape of the tensor in the AttrValue from `start` to `end`; None if it is corrupt."""
+    if end - start <= _SMALL:
+        try:
+            value = attr_value(bytes(data[start:end]))
+        except decode_error():
+            return None
+        return Tensor(value.tensor.dtype, shape_of(value.tensor.tensor_shape)) if value.HasField("tensor") else None
+    try:
+        for field in fields(data, start, end):
+            if field.number == TENSOR and field.wire_type == LEN:
+                header = read_tensor_header(data, field.value, field.end)
+                return Tensor(header.dtype, header.dims)
+    except WireError:
+        pass  # it is compared as bytes
+    return None
 
 
 def _digest(data: Buffer, start: int, end: int) -> bytes:
@@ -216,7 +233,7 @@ class Side:
         inputs: the same, but consumers of a node in `passed` read its constant instead, and nodes in `passed` have no
             inputs. A node with only control inputs reads output -1 of each.
         controls, waiting: the control inputs and control outputs of each node.
-        users: the uses of each node: the consumer, its input, and the output that it reads.
+        users: the consumers of each node, see `uses`: (consumer, its input, the output that it reads), in one tuple.
         order: the nodes, producers first.
         passed: the nodes that only forward a constant, with the constant.
         is_constant: whether each node is a constant (or, if `frozen`, a variable).
@@ -261,8 +278,14 @@ class Side:
 
     def _read_edges(self, table: Table) -> None:
         bits, control = Table.PORT_BITS, Table.CONTROL_PORT
-        known: dict[int, Read] = {code: (code >> bits, code & control) for code in set(table.edges)}
-        reads = list(map(known.__getitem__, table.edges))  # equal pairs are one object, which saves memory
+        # Equal numbers and pairs are one object, which saves a third of the memory of large graphs.
+        numbers = list(range(self.size))
+        known: dict[int, Read] = {}
+        for code in table.edges:
+            if code not in known:
+                known[code] = numbers[code >> bits], code & control
+        reads = list(map(known.__getitem__, table.edges))
+        del known
         self.written = [tuple(reads[start:end]) for start, end in pairwise(table.offsets)]
         self.controls, self.waiting = _Sparse(), _Sparse()
         waiting: dict[int, list[int]] = defaultdict(list)
@@ -290,10 +313,20 @@ class Side:
                     self.inputs[number] = tuple([(passed.get(producer, producer), port) for producer, port in found])
             for number in passed:
                 self.inputs[number] = ()
-        self.users: list[list[tuple[int, int, int]]] = [[] for _ in self.inputs]
-        for number, found in enumerate(self.inputs):
+        users: list[list[int]] = [[] for _ in numbers]
+        for number, found in zip(numbers, self.inputs, strict=True):
             for slot, (producer, port) in enumerate(found):
-                self.users[producer].append((number, slot, port))
+                users[producer] += (number, slot, port)
+        self.users = list(map(tuple, users))
+
+    def uses(self, node: int) -> Iterator[tuple[int, int, int]]:
+        """Returns an iterator over the uses of `node`: a consumer, its input, and the output that it reads."""
+        found = iter(self.users[node])
+        return zip(found, found, found, strict=False)
+
+    def count_uses(self, node: int) -> int:
+        """Returns the number of inputs that read `node`."""
+        return len(self.users[node]) // 3
 
     @cached_property
     def served(self) -> dict[tuple[str, str, str], int]:
