@@ -6,6 +6,7 @@ import io
 import re
 import struct
 import zipfile
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 
@@ -96,13 +97,11 @@ def load(path: str, what: str = "the feeds") -> list[dict[str, Tensor | Array]]:
     """
     with Archive(path, what) as archive:
         archive.check_size()
-        out: list[dict[str, Tensor | Array]] = [
-            {} for _ in range(max((split_key(key)[1] for key in archive.keys), default=0) + 1)
-        ]
+        out: dict[int, dict[str, Tensor | Array]] = defaultdict(dict)
         for key in archive.keys:
             name, sample = split_key(key)
             out[sample][name] = archive.read(key)
-    return out
+    return [out[sample] for sample in range(max(out, default=0) + 1)]
 
 
 class Archive(Closing):
@@ -212,14 +211,13 @@ def of_dtype(value: object, dtype: int) -> Tensor:
         TypeError: no tensor can have this value.
         ValueError: likewise.
     """
-    tensor = value if isinstance(value, Tensor) else None
-    if tensor is None:
+    if not isinstance(value, Tensor):
         import numpy as np
 
         array = np.asarray(value)
         if array.dtype.kind == "V" and array.dtype.itemsize == DTYPES[dtype].size and array.dtype.names is None:
             return Tensor(dtype, array.shape, array.tobytes())
-        tensor = from_numpy(array)
-    if DTYPES[dtype].is_quantized and DTYPES[tensor.dtype].numpy == DTYPES[dtype].numpy:
-        return Tensor(dtype, tensor.shape, tensor.data)
-    return tensor
+        value = from_numpy(array)
+    if DTYPES[dtype].is_quantized and DTYPES[value.dtype].numpy == DTYPES[dtype].numpy:
+        return Tensor(dtype, value.shape, value.data)
+    return value

@@ -140,12 +140,12 @@ def _used_content(spec: InputSpec, shape: FullShape) -> Content:
     setting = setting_of(spec.name, spec.dtype, shape, spec.content)
     if setting is None or spec.default is None or shape or spec.default.shape:
         return setting or spec.content
-    kind, choices, usual = setting.kind, setting.choices, spec.default.values[0]
+    choices, usual, different = setting.choices, spec.default.values[0], "different from its default"
     if spec.dtype == dtypes.BOOL:
-        kind, choices = "side", (not usual, usual)
-    elif choices == (usual,) and not isinstance(usual, bytes):
-        kind, choices = ("random", ()) if spec.dtype in dtypes.FLOATING else ("setting", (usual + 1,))
-    return Content(kind, "different from its default", choices=choices)
+        return Content("side", different, choices=(not usual, usual))
+    if choices == (usual,) and not isinstance(usual, bytes):
+        choices = () if spec.dtype in dtypes.FLOATING else (usual + 1,)
+    return Content("setting" if choices else "random", different, choices=choices)
 
 
 def make_feed(

@@ -42,42 +42,20 @@ class Content(NamedTuple):
             numbers below `bound`), ``sorted`` (ascending whole numbers), ``coordinates`` (ascending rows of them in a
             tensor whose dimensions are `choices`), ``positions`` (0, 1, 2, ...), ``target`` and ``shape`` (for Reshape
             and BroadcastTo: the `choices`, or ones of the right rank), ``setting`` (the `choices` in order, the last
-            one repeated), ``random`` (a number between 0.25 and 0.75) or ``side`` (the two `choices`, alternating). For
-            texts ``text`` or the name of a format. For both ``choice`` (one of `choices`, by the seed) and ``none``
-            (cannot be generated).
+            one repeated), ``growing`` (a setting that can be one larger), ``random`` (a number between 0.25 and 0.75)
+            or ``side`` (the two `choices`, alternating). For texts ``text``, or ``example`` for a tf.Example. For both
+            ``choice`` (one of `choices`, by the seed) and ``none`` (cannot be generated).
         made: the generated value and the reason, in a few words; for ``none`` the value that the user must give.
         bound: for whole numbers, one more than the largest; 0: no limit.
         choices: the values to choose from.
-        grows: whether a setting can be one larger.
         make: for texts, returns the bytes for a seed and the size of images.
-        features: of a tf.Example.
     """
 
     kind: str
     made: str = ""
     bound: int = 0
     choices: tuple[Any, ...] = ()
-    grows: bool = False
     make: Callable[[int, Picture], bytes] = lambda seed, _: b"text %d" % seed
-    features: tuple[Feature, ...] = ()
-
-
-class Feature(NamedTuple):
-    """A feature of a tf.Example or tf.SequenceExample.
-
-    Attributes:
-        key: the name.
-        dtype: float32, int64 or string.
-        length: the number of values, in each step of a list.
-        content: the values.
-        is_list: whether it is a feature list of a tf.SequenceExample.
-    """
-
-    key: str
-    dtype: int
-    length: int
-    content: Content
-    is_list: bool = False
 
 
 def for_step(what: str, step: Consumer) -> str:
@@ -136,13 +114,11 @@ class _Role(NamedTuple):
         kind: of the content.
         values: its choices, or for ``index`` and ``sorted`` the bound; or a function of the consumer.
         what: the values in words; '' for an index or a setting.
-        grows: whether a setting can be one larger.
     """
 
     kind: str
     values: tuple[float, ...] | Callable[[Consumer], Sequence[int]] = ()
     what: str = ""
-    grows: bool = False
 
 
 def _scalar(step: Consumer, slot: int) -> int:
@@ -247,7 +223,7 @@ _ROLES: dict[str, _Role] = {
     "Reshape:1": _Role("target", _reshaped, "a shape"),
     "BroadcastTo:1": _Role("shape", _reshaped, "a shape"),
     **{inputs: _Role("setting", (value,)) for value, inputs in _SETTINGS.items()},
-    **{inputs: _Role("setting", (value,), grows=True) for value, inputs in _GROWING_SETTINGS.items()},
+    **{inputs: _Role("growing", (value,)) for value, inputs in _GROWING_SETTINGS.items()},
 }
 _ROLE_OF = {each: role for inputs, role in _ROLES.items() for each in inputs.split()}
 
@@ -262,8 +238,9 @@ def _role(start: Consumer, port: int) -> Content | None:
             continue
         values = tuple(role.values(step) if callable(role.values) else role.values)
         bound = max(int(values[0]), 1) if role.kind in ("index", "sorted") else 0
-        what = f"{values[0]:g}" if role.kind == "setting" else f"indices below {bound}" if bound > 1 else "index 0"
-        content = Content(role.kind, for_step(role.what or what, step), bound, values, role.grows)
+        indices = f"indices below {bound}" if bound > 1 else "index 0"
+        what = role.what or (indices if role.kind == "index" else f"{values[0]:g}")
+        content = Content(role.kind, for_step(what, step), bound, values)
         if found is None or (content.kind == "index" and bound < found.bound):
             found = content  # of several tables the smallest
         if found.kind != "index":
@@ -358,20 +335,19 @@ def _highest_at(step: Consumer) -> int:
 
 # -- settings --------------------------------------------------------------------------------------------
 
-_NAMES: Sequence[tuple[tuple[str, ...], float, int, str, int, bool]] = (
-    (("thresh",), _THRESHOLD, 1, "a threshold", 16, False),
-    (("batch",), 1.0, 1, "one, as batches are made,", 0, False),
-    (("size",), 40.0, 40, "a size", 0, True),
-    (("keep",), 1.0, 1, "keeps all,", 1, False),
-    (("drop",), 0.0, 0, "drops nothing,", 1, False),
-    (("phase", "train"), 0.0, 0, "no training,", 1, False),
-    (("factor", "scale", "prob", "rate"), 0.7, 3, "a factor", 0, True),
+_NAMES: Sequence[tuple[tuple[str, ...], float, int, str, int, str]] = (
+    (("thresh",), _THRESHOLD, 1, "a threshold", 16, "setting"),
+    (("batch",), 1.0, 1, "one, as batches are made,", 0, "setting"),
+    (("size",), 40.0, 40, "a size", 0, "growing"),
+    (("keep",), 1.0, 1, "keeps all,", 1, "setting"),
+    (("drop",), 0.0, 0, "drops nothing,", 1, "setting"),
+    (("phase", "train"), 0.0, 0, "no training,", 1, "setting"),
+    (("factor", "scale", "prob", "rate"), 0.7, 3, "a factor", 0, "growing"),
 )
 """The values that names suggest for settings.
 
 Each row has parts of the name, the value as a float and as an integer, the reason in words, the number of elements up
-to which a vector is also such a setting, and whether the integer can be one larger. A bool is a setting if its integer
-is 0.
+to which a vector is also such a setting, and the kind of the content. A bool is a setting if its integer is 0.
 """
 
 
@@ -384,11 +360,11 @@ def setting_of(name: str, dtype: int, shape: FullShape, content: Content) -> Con
     is_known = content.kind not in ("number", "pixels", "unit") or content.bound
     if is_known or len(shape) > 1 or not (is_float or dtype in (dtypes.INT32, dtypes.INT64, dtypes.BOOL)):
         return None
-    for words, number, whole, why, most, grows in _NAMES:
+    for words, number, whole, why, most, kind in _NAMES:
         if any(word in name.lower() for word in words) and sum(shape) <= most and (dtype != dtypes.BOOL or not whole):
             value = number if is_float else whole
             spelt = "false" if dtype == dtypes.BOOL else f"{value:g}"
-            return Content("setting", f"{spelt}: {why} by its name", choices=(value,), grows=grows)
+            return Content(kind, f"{spelt}: {why} by its name", choices=(value,))
     if shape:
         return None
     if is_float:
@@ -396,7 +372,7 @@ def setting_of(name: str, dtype: int, shape: FullShape, content: Content) -> Con
     if dtype == dtypes.BOOL:
         first = crc32(name.encode()) & 1
         return Content("side", "false and true alternating", choices=(first, 1 - first))
-    return Content("setting", "3: a small whole number", choices=(3,), grows=True)
+    return Content("growing", "3: a small whole number", choices=(3,))
 
 
 # -- generating ------------------------------------------------------------------------------------------
@@ -442,13 +418,11 @@ def generated(
         values = [round(random.Random(seed).uniform(0.25, 0.75), 3)]
     elif kind == "side":
         values = [choices[sample % 2]]
-    elif kind == "setting":
-        grown = int(wide and content.grows and dtype not in dtypes.FLOATING)
+    elif kind in ("setting", "growing"):
+        grown = int(wide and kind == "growing" and dtype not in dtypes.FLOATING)
         values = [value + grown for value in _repeated(choices, count)]
-    elif kind in ("target", "shape") and len(choices) == count:
-        values = choices
     elif kind == "target":
-        values = (-1, *[1] * (count - 1))[:count]
+        values = choices if len(choices) == count else (-1, *[1] * (count - 1))[:count]
     elif kind == "shape":
         values = (*[1] * (count - len(choices)), *choices)[-count:] if count else ()
     elif kind == "positions":

@@ -38,21 +38,15 @@ class Overrides(Data):
     def renamed(self, names: Mapping[str, str]) -> Overrides:
         """Returns the overrides for renamed placeholders; `names` maps the old names to the new ones."""
         keys = {there: here for here, there in names.items()}
-        return Overrides(
-            {names.get(n, n): v for n, v in self.values.items()},
-            self.archive,
-            {names.get(n, n): s for n, s in self.shapes.items()},
-            {**self.archive_keys, **keys},
-        )
+        values = {names.get(n, n): v for n, v in self.values.items()}
+        shapes = {names.get(n, n): s for n, s in self.shapes.items()}
+        return Overrides(values, self.archive, shapes, self.archive_keys | keys)
 
     def only(self, names: Collection[str]) -> Overrides:
         """Returns the overrides of `names` only."""
-        return Overrides(
-            {n: v for n, v in self.values.items() if n in names},
-            self.archive,
-            {n: s for n, s in self.shapes.items() if n in names},
-            self.archive_keys,
-        )
+        values = {n: v for n, v in self.values.items() if n in names}
+        shapes = {n: s for n, s in self.shapes.items() if n in names}
+        return Overrides(values, self.archive, shapes, self.archive_keys)
 
 
 def overrides_of(feeds: Feeds | None, archive: StrPath | None, shapes: Shapes | None) -> Overrides:

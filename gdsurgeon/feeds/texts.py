@@ -19,7 +19,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from functools import lru_cache, partial
 from itertools import islice, product
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 from zlib import crc32
 
 from gdsurgeon.errors import quoted
@@ -27,7 +27,6 @@ from gdsurgeon.feeds.consumers import MOST_NODES, Consumer, following
 from gdsurgeon.feeds.numbers import (
     INTEGERS,
     Content,
-    Feature,
     Picture,
     for_step,
     generated,
@@ -70,6 +69,24 @@ _NOT_GENERATED = {
 """The inputs of some ops that cannot be generated, in words."""
 
 
+class Feature(NamedTuple):
+    """A feature of a tf.Example or tf.SequenceExample.
+
+    Attributes:
+        key: the name.
+        dtype: float32, int64 or string.
+        length: the number of values, in each step of a list.
+        content: the values.
+        is_list: whether it is a feature list of a tf.SequenceExample.
+    """
+
+    key: str
+    dtype: int
+    length: int
+    content: Content
+    is_list: bool
+
+
 class _NotGeneratedError(Exception):
     """No text can be generated for a consumer; the message is the needed text and the reason."""
 
@@ -83,6 +100,11 @@ def content_of(start: Consumer, dtype: int) -> Content:
         return _content(start, 0, dtype)
     except _NotGeneratedError as error:
         return Content("none", str(error))
+
+
+def _made_text(what: str, step: Consumer, make: Callable[[int, Picture], bytes]) -> Content:
+    """Returns the content of texts that `make` returns for a seed and the size of images; `what` describes them."""
+    return Content("text", for_step(what, step), make=make)
 
 
 def _content(start: Consumer, port: int, dtype: int, depth: int = 0) -> Content:
@@ -219,7 +241,7 @@ def _wav(seed: int, rate: int) -> bytes:
 
 def _image(form: str, encode: Callable[[int, Picture], bytes]) -> Callable[[Consumer, Inside], Content]:
     """Returns the maker of images that `encode` encodes."""
-    return lambda step, _: Content(form.lower(), for_step(f"{form} images", step), make=encode)
+    return lambda step, _: _made_text(f"{form} images", step, encode)
 
 
 def _recording(step: Consumer, _: Inside) -> Content:
@@ -229,7 +251,7 @@ def _recording(step: Consumer, _: Inside) -> Content:
     """
     rates = [user.ints(1) for user in step.readers(1) if user.op == "Sub" and user.slot == 0]
     rate = next((rate[0] for rate in rates if len(rate) == 1 and 0 < rate[0] < 1 << 30), RATE)
-    return Content("wav", for_step("WAV recordings", step), make=lambda seed, _: _wav(seed, rate))
+    return _made_text("WAV recordings", step, lambda seed, _: _wav(seed, rate))
 
 
 # -- texts inside texts ----------------------------------------------------------------------------------
@@ -260,7 +282,7 @@ def _wrapped(step: Consumer, inside: Inside) -> Content:
     def make(seed: int, size: Picture) -> bytes:
         return wrapped(method, _text(inner, dtypes.STRING, seed, size))
 
-    return Content("wrapped", for_step(inner.made.split(", for ")[0] + how, step), make=make)
+    return _made_text(inner.made.split(", for ")[0] + how, step, make)
 
 
 # -- examples --------------------------------------------------------------------------------------------
@@ -268,7 +290,7 @@ def _wrapped(step: Consumer, inside: Inside) -> Content:
 
 def _example(step: Consumer, inside: Inside) -> Content:
     """Returns the content of a tf.Example or tf.SequenceExample."""
-    features = tuple(_features(step, inside))
+    features = list(_features(step, inside))
     single, repeated = ([feature for feature in features if feature.is_list == is_list] for is_list in (False, True))
     is_sequence = "Sequence" in step.op
 
@@ -282,8 +304,8 @@ def _example(step: Consumer, inside: Inside) -> Content:
         return bytes(made.SerializeToString(deterministic=True))
 
     first = listed((feature.key for feature in features), 5) or "nothing"
-    made = for_step(f"tf.{'Sequence' * is_sequence}Example with {first}", step)
-    return Content("sequence" if is_sequence else "example", made, features=features, make=make)
+    content = _made_text(f"tf.{'Sequence' * is_sequence}Example with {first}", step, make)
+    return content if is_sequence else content._replace(kind="example")
 
 
 def _features(step: Consumer, inside: Inside) -> Iterator[Feature]:
@@ -371,7 +393,7 @@ def _tensor(step: Consumer, inside: Inside) -> Content:
         value = tensor_value(dtype, shape, data) if isinstance(data, list) else raw_value(dtype, shape, data)
         return value.tensor.SerializeToString(deterministic=True)
 
-    return Content("tensor", for_step(f"serialised tensors of {dtypes.dtype_name(dtype)}", step), make=make)
+    return _made_text(f"serialised tensors of {dtypes.dtype_name(dtype)}", step, make)
 
 
 def _raw(step: Consumer, _: Inside) -> Content:
@@ -388,7 +410,7 @@ def _raw(step: Consumer, _: Inside) -> Content:
         assert isinstance(data, bytes)
         return b"".join(data[at : at + size][::-1] for at in range(0, len(data), size)) if is_swapped else data
 
-    return Content("raw", for_step(f"{length * size} bytes of {dtypes.dtype_name(dtype)}", step), make=make)
+    return _made_text(f"{length * size} bytes of {dtypes.dtype_name(dtype)}", step, make)
 
 
 def _expected_length(step: Consumer) -> int:
@@ -424,7 +446,7 @@ def _digits(step: Consumer, _: Inside) -> Content:
     inner = number_content(step, dtype)
     if inner.kind == "number":
         inner, dtype = Content("index", bound=10), dtypes.INT32
-    return Content("digits", for_step("digits", step), make=lambda seed, _: _text(inner, dtype, seed))
+    return _made_text("digits", step, lambda seed, _: _text(inner, dtype, seed))
 
 
 def _csv(step: Consumer, inside: Inside) -> Content:
@@ -445,7 +467,7 @@ def _csv(step: Consumer, inside: Inside) -> Content:
         csv.writer(line, delimiter=step.setting("field_delim", "") or ",").writerow(texts)
         return line.getvalue().removesuffix("\r\n").encode("latin-1")
 
-    return Content("csv", for_step(f"lines of {count} fields", step), make=make)
+    return _made_text(f"lines of {count} fields", step, make)
 
 
 _PARSERS = """

@@ -460,7 +460,7 @@ class _Validation(ValidateRequest):
                     continue
                 if len(self.graphs) == 1:
                     note_statistics(verdict.statistics, trial, sample)
-                self.recording.note(sample, trial.fed[ORIGINAL], trial.subject(ORIGINAL))
+                self.recording.note(sample, trial)
             if check is not None:
                 check(trial.proof)
         finally:

@@ -11,7 +11,9 @@ import re
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from heapq import nlargest
 from itertools import accumulate, islice
+from operator import attrgetter
 from statistics import median
 from typing import NamedTuple
 
@@ -74,9 +76,8 @@ def profiles(trial: Trial, runs: Sequence[str]) -> list[Profile]:
     out: list[Profile] = []
     for subject, seconds in zip(subjects, zip(*rounds, strict=True), strict=True):
         found = [node for run in again(subject, trace=True) for node in node_times(run.metadata or b"")]
-        nodes = sorted(found, key=lambda node: -node.seconds)
-        total = sum(node.seconds for node in nodes)
-        out.append(Profile(median(seconds), len(seconds), total, tuple(nodes[:MOST_NODES])))
+        slowest = nlargest(MOST_NODES, found, key=attrgetter("seconds"))
+        out.append(Profile(median(seconds), len(seconds), sum(node.seconds for node in found), tuple(slowest)))
     return out
 
 
@@ -158,8 +159,10 @@ def peak_bytes(metadata: bytes) -> dict[str, int]:
     peaks = {}
     for place, changes in records.items():
         ordered = sorted(changes, key=lambda record: (record[0], -record[1]))
-        peaks[place] = max(accumulate((change for _, change in ordered), initial=0))
-    return {place: peak for place, peak in peaks.items() if peak}
+        peak = max(accumulate((change for _, change in ordered), initial=0))
+        if peak:
+            peaks[place] = peak
+    return peaks
 
 
 def _step_stats(metadata: bytes) -> StepStats:

@@ -20,7 +20,7 @@ from gdsurgeon.errors import (
 )
 from gdsurgeon.feeds.given import check_names
 from gdsurgeon.feeds.overrides import Overrides
-from gdsurgeon.graph.attrs import FullShape
+from gdsurgeon.graph.attrs import FullShape, format_shape
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.ops.dtypes import dtype_name
 from gdsurgeon.ops.releases import TITLES
@@ -226,19 +226,44 @@ def _in_engine(found: EngineRun, name: str, what: str) -> Iterator[None]:
 
 def _run_samples(other: Executor, here: Subject, request: EngineRequest, found: EngineRun) -> None:
     """Loads, runs and compares the graph, and records the results in `found`. Raises the errors of `run_in_engine`."""
-    name = printable(here.graph.source_name)
+    name, there = printable(here.graph.source_name), "the engine"
     with _in_engine(found, name, "load"):
         other.load(ORIGINAL, read_chunks(here.graph.chunks()))
         other.loaded(ORIGINAL)
+
+    def run(sample: int) -> None:
+        """Runs TensorFlow and the engine on one feed, and compares the outputs."""
+        try:
+            feeds = here.run(sample, {})[0]
+        except Refused as refused:
+            text = f"{name} does not run: {printable(refused.text)}"
+            raise NotValidatedError(text, code="does-not-run") from refused
+        except ValidationError as error:
+            raise NotValidatedError(error.message, details=error.details, advice=error.advice) from error
+        fed = {feed: here.executor.fetched(value) for feed, value in feeds.items()}
+        if not sample:
+            found.feeds = here.describe_feeds(feeds)
+        try:
+            for group, outputs in enumerate(here.plan.groups):
+                with _in_engine(found, name, "run"):
+                    other.run(ORIGINAL, there, fed, outputs)
+                for place, output in enumerate(outputs):
+                    tensor = here.executor.tensor(here.result(sample, group), place)
+                    compared = likeness(tensor, other.tensor(there, place), request.rtol or 0.0, request.atol or 0.0)
+                    known = found.outputs.setdefault(output, EngineOutput(output, tensor.dtype, tensor.shape))
+                    known.note(compared, request.agrees(compared))
+        finally:
+            here.finish(sample)
+
     for sample in range(here.needed_samples):
         here.executor.progress(Event("running", sample + 1, here.needed_samples))
         try:
-            _run_sample(other, here, request, found, sample)
+            run(sample)
         except EditError as error:
             if not sample or not here.fix_batch():
                 raise
             found.notes.append(f"with a batch of two: {error.message}")
-            _run_sample(other, here, request, found, sample)
+            run(sample)
         found.samples += 1
     found.notes += [f"{printable(output)} was not compared: {reason}" for output, reason in here.plan.reasons]
     if here.plan.random:
@@ -246,33 +271,6 @@ def _run_samples(other: Executor, here: Subject, request: EngineRequest, found: 
     if not any(output.shows for output in found.outputs.values()):
         text = f"{found.called} runs {name}, but nothing can be compared: TensorFlow returns only NaN or no elements"
         raise NotValidatedError(text, code="nothing-comparable", advice="give-others")
-
-
-def _run_sample(other: Executor, here: Subject, request: EngineRequest, found: EngineRun, sample: int) -> None:
-    """Runs TensorFlow and the engine on one feed, and compares the outputs."""
-    there = "the engine"
-    try:
-        feeds = here.run(sample, {})[0]
-    except Refused as refused:
-        text = f"{printable(here.graph.source_name)} does not run: {printable(refused.text)}"
-        raise NotValidatedError(text, code="does-not-run") from refused
-    except ValidationError as error:
-        raise NotValidatedError(error.message, details=error.details, advice=error.advice) from error
-    fed = {name: here.executor.fetched(value) for name, value in feeds.items()}
-    if not sample:
-        found.feeds = here.describe_feeds(feeds)
-    try:
-        for group, names in enumerate(here.plan.groups):
-            with _in_engine(found, printable(here.graph.source_name), "run"):
-                other.run(ORIGINAL, there, fed, names)
-            result = here.result(sample, group)
-            for place, name in enumerate(names):
-                tensor = here.executor.tensor(result, place)
-                compared = likeness(tensor, other.tensor(there, place), request.rtol or 0.0, request.atol or 0.0)
-                output = found.outputs.setdefault(name, EngineOutput(name, tensor.dtype, tensor.shape))
-                output.note(compared, request.agrees(compared))
-    finally:
-        here.finish(sample)
 
 
 def told(output: EngineOutput) -> str:
@@ -291,8 +289,7 @@ def told(output: EngineOutput) -> str:
 
 def described(output: EngineOutput) -> str:
     """Returns the name, dtype and shape of an output."""
-    dims = ",".join(map(str, output.shape))
-    return f"{printable(output.name)}  {dtype_name(output.dtype)} [{dims}]"
+    return f"{printable(output.name)}  {dtype_name(output.dtype)} {format_shape(output.shape)}"
 
 
 def agreement(found: EngineRun) -> str:

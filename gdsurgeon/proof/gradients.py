@@ -320,19 +320,22 @@ def _disagreement(trial: Trial, claim: Gradients, feeds: Feeds, source: str, nam
         unfed = list(dict.fromkeys(name for name in names if name not in fed))
         if unfed:
             executor.run(key, "differences", fed, unfed)
-        places = {name: Result("differences", place) for place, name in enumerate(unfed)}
-        return [executor.fetched(places[name] if name in places else fed[name]) for name in names]
+        known = fed | {name: Result("differences", place) for place, name in enumerate(unfed)}
+        return [executor.fetched(known[name]) for name in names]
 
     def weighted(part: float) -> tuple[float, float]:
         """Returns the sum of the targets and of their sizes after a part of the step."""
         moved = values.copy()
-        for place, sign in moves.items():
-            moved[place] += part * step * sign
+        moved[places] += [part * step * sign for sign in signs]
         fed = feeds | {source: from_numpy(moved.reshape(x.shape))}
         found = [_floats(value).astype("float64") for value in run(ORIGINAL, fed, tensors)]
         ys, weights = found[: len(claim.ys)], found[len(claim.ys) :]
         terms = [y * w for y, w in zip(ys, weights, strict=True)] if weights else ys
         return float(sum(term.sum() for term in terms)), float(sum(abs(term).sum() for term in terms))
+
+    def slope(low: float, high: float) -> float:
+        """Returns the derivative along the step, between two parts of the step."""
+        return (at[high][0] - at[low][0]) / ((high - low) * step)
 
     (x,) = run(ORIGINAL, feeds, [source])
     values = _floats(x)
@@ -342,16 +345,14 @@ def _disagreement(trial: Trial, claim: Gradients, feeds: Feeds, source: str, nam
     chance = random.Random(len(slopes))
     moves = {place: chance.choice((-1, 1)) for place in chance.sample(range(len(slopes)), min(OTHERS, len(slopes)))}
     moves |= {place: 1 if slopes[place] >= 0 else -1 for place in (-abs(slopes)).argsort()[:LARGEST].tolist()}
-    size = float(sum(abs(values[place]) for place in moves)) / len(moves)
-    step = STEP * max(size, 1e-3)
-    said = float(sum(slopes[place] * sign for place, sign in moves.items()))
+    places, signs = [*moves], [*moves.values()]
+    step = STEP * max(float(abs(values[places]).mean()), 1e-3)
+    said = float((slopes[places] * signs).sum())
     at = {part: weighted(part) for part in (-1.0, -0.25, 0.0, 0.25, 1.0)}
-    sums = {part: total for part, (total, _) in at.items()}
-    wide, narrow = (sums[1.0] - sums[-1.0]) / (2 * step), (sums[0.25] - sums[-0.25]) / (0.5 * step)
-    sides = (sums[0.25] - sums[0.0]) / (0.25 * step), (sums[0.0] - sums[-0.25]) / (0.25 * step)
+    wide, narrow = slope(-1.0, 1.0), slope(-0.25, 0.25)
     noise = 64 * _EPSILON[x.dtype] * at[0.0][1] / step
     both = max(abs(wide), abs(narrow), abs(said))
-    is_smooth = max(abs(wide - narrow), abs(sides[0] - sides[1]), noise) <= ROUGH * both
+    is_smooth = max(abs(wide - narrow), abs(slope(-0.25, 0.0) - slope(0.0, 0.25)), noise) <= ROUGH * both
     wrong = abs(said - narrow) > 4 * (abs(wide - narrow) + noise) + PRECISE * both
     return (narrow, said) if is_smooth and wrong else None
 

@@ -45,7 +45,7 @@ from gdsurgeon.proof.trial import (
 from gdsurgeon.runtime.compare import Statistics
 from gdsurgeon.runtime.tensor import Tensor
 from gdsurgeon.text import first_lines, near_miss
-from gdsurgeon.values import EXACT, Tolerance
+from gdsurgeon.values import Tolerance
 
 HOW_TO_PAIR = "pair-names"
 
@@ -64,19 +64,15 @@ class Recording:
     feeds: list[dict[str, Tensor]] = field(default_factory=list)
     outputs: list[dict[str, Tensor]] = field(default_factory=list)
 
-    def note(self, sample: int, feeds: Feeds, subject: Subject) -> None:
+    def note(self, sample: int, trial: Trial) -> None:
         """Records the feeds and the outputs of a sample that will be saved."""
+        feeds, subject = trial.fed[ORIGINAL], trial.subject(ORIGINAL)
         if self.feeds_path is not None:
             fed = {name: value for name, value in feeds.items() if isinstance(value, Tensor)}
-            self.feeds[sample:] = [fed | _defaults(feeds, subject)]
+            self.feeds.append(fed | _defaults(feeds, subject))
         if self.outputs_path is not None:
-            self.outputs[sample:] = [
-                {
-                    name: subject.executor.tensor(subject.result(sample, group), i)
-                    for group, names in enumerate(subject.plan.groups)
-                    for i, name in enumerate(names)
-                }
-            ]
+            places = {name: trial.result(Fetch(ORIGINAL, name), sample) for name in subject.plan.fetches}
+            self.outputs.append({name: trial.executor.fetched(place) for name, place in places.items()})
 
     def write(self) -> list[str]:
         """Writes the files; returns their paths.
@@ -257,12 +253,12 @@ def check_compared(golden: Golden, proof: Proof) -> None:
 
 def compared_models(
     context: ProofContext,
-    outputs: Sequence[str] = (),
+    outputs: Sequence[str],
     *,
-    tolerance: Tolerance = EXACT,
-    around: str = "",
-    ignored: Collection[str] = (),
-    judged: bool = True,
+    tolerance: Tolerance,
+    around: str,
+    ignored: Collection[str],
+    judged: bool,
 ) -> Trial:
     """Returns the trial of two models.
 

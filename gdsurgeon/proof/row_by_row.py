@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from gdsurgeon.analysis.traversal.order import topological_order
 from gdsurgeon.analysis.traversal.topology import forward_walk, topology_of
@@ -12,7 +12,7 @@ from gdsurgeon.graph.attrs import FullShape
 from gdsurgeon.graph.names import node_of, nodes_of
 from gdsurgeon.graph.node import Node
 from gdsurgeon.ops.dtypes import is_inexact
-from gdsurgeon.proof.executor import Executor, Refused
+from gdsurgeon.proof.executor import Refused
 from gdsurgeon.proof.plan import FetchPlan, plan_with
 from gdsurgeon.proof.proof import DiffersError, agrees
 from gdsurgeon.proof.same_outputs import same_outputs_plan, something_compared
@@ -30,7 +30,7 @@ from gdsurgeon.proof.trial import (
     TrialRun,
     random_reasons,
 )
-from gdsurgeon.runtime.protocol import OutputInfo, Result
+from gdsurgeon.runtime.protocol import OutputInfo
 from gdsurgeon.runtime.tensor import Tensor, joined_tensors
 from gdsurgeon.select import depends_on_feeds
 from gdsurgeon.values import Tolerance
@@ -76,7 +76,7 @@ def prove_row_by_row(context: ProofContext, claim: RowByRow) -> Trial:
 
     def stacked_values(tensor: str) -> Callable[[Trial, int, OutputInfo], Tensor]:
         return lambda trial, sample, info: _stacked(
-            executor, {row: trial.result(Fetch(row, tensor), sample) for row in rows}, rows, info.shape
+            [executor.fetched(trial.result(Fetch(name, tensor), sample)) for name in names], claim.rows, info.shape
         )
 
     def on_refusal(refused: RunRefused) -> GdsurgeonError:
@@ -100,7 +100,7 @@ def prove_row_by_row(context: ProofContext, claim: RowByRow) -> Trial:
         for _ in trial.each_sample():
             trial.proof.batches = sorted({*trial.proof.batches, claim.rows})
     except DiffersError as differs:
-        node = _first_mixing(context, claim, trial, key, rows)
+        node = _first_mixing(context, claim, trial, key, names)
         where = f": rows are first mixed at {quoted(node.name)} ({printable(node.op)})" if node is not None else ""
         raise EditError(
             f"the rows of a batch affect each other{where}",
@@ -113,20 +113,18 @@ def prove_row_by_row(context: ProofContext, claim: RowByRow) -> Trial:
     return trial
 
 
-def _stacked(executor: Executor, places: Mapping[str, Result], names: Sequence[str], shape: FullShape) -> Tensor:
+def _stacked(different: Sequence[Tensor], count: int, shape: FullShape) -> Tensor:
     """Returns the expected value for a batch from the values of its rows.
 
     The rows are joined along the axis along which they have `shape`, the shape that the batch returned. A value that is
     the same for each row can be the same for the batch. If no axis fits, the rows are joined along the first axis.
 
     Args:
-        executor: has the values.
-        places: of the values, by row.
-        names: the rows of the batch.
+        different: the values of the different rows, which the batch repeats.
+        count: the number of rows of the batch.
         shape: of the batch.
     """
-    values = {name: executor.fetched(place) for name, place in places.items()}
-    rows = [values[name] for name in names]
+    rows = [different[number % len(different)] for number in range(count)]
     first = rows[0]
     if any(len(row.shape) != len(first.shape) for row in rows):
         return first
@@ -156,19 +154,19 @@ def _searched(context: ProofContext, claim: RowByRow, wrong: Sequence[str]) -> I
         yield sorted(tensors, key=lambda name: order[node_of(name)])
 
 
-def _first_mixing(context: ProofContext, claim: RowByRow, trial: Trial, key: str, rows: Sequence[str]) -> Node | None:
+def _first_mixing(context: ProofContext, claim: RowByRow, trial: Trial, key: str, names: Sequence[str]) -> Node | None:
     """Returns the first node in topological order whose floats differ between the batch and the rows."""
     assert trial.failure is not None
     executor = context.executor
     for tensors in _searched(context, claim, nodes_of(output.after for output in trial.failure.wrong)):
         try:
-            for row in {*rows}:
-                executor.run(key, f"{row} searched", trial.fed[row], tensors)
+            for name in names:
+                executor.run(key, f"{name} searched", trial.fed[name], tensors)
             summary = executor.run(EDITED, "batch searched", trial.fed[BATCH], tensors)
         except Refused:
             continue
         expected = [
-            _stacked(executor, {row: Result(f"{row} searched", n) for row in rows}, rows, info.shape)
+            _stacked([executor.tensor(f"{name} searched", n) for name in names], claim.rows, info.shape)
             for n, info in enumerate(summary.outputs)
         ]
         executor.put("rows searched", expected)

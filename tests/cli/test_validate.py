@@ -35,7 +35,7 @@ from support.validating import (
 from gdsurgeon.cli.main import Terminated
 from gdsurgeon.errors import NotValidatedError
 from gdsurgeon.proof.models import Recording
-from gdsurgeon.proof.subject import Feeds, Subject
+from gdsurgeon.proof.trial import Trial
 from gdsurgeon.wire.text import to_text
 
 pytestmark = pytest.mark.tensorflow
@@ -470,9 +470,9 @@ def test_a_validation_that_is_ended_leaves_earlier_archives(
     before = bench.desk.files()
     real = Recording.note
 
-    def note(recording: Recording, sample: int, feeds: Feeds, subject: Subject) -> None:
-        real(recording, sample, feeds, subject)
-        subject.executor.close()
+    def note(recording: Recording, sample: int, trial: Trial) -> None:
+        real(recording, sample, trial)
+        trial.executor.close()
         raise stop
 
     monkeypatch.setattr(Recording, "note", note)
