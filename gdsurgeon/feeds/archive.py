@@ -57,7 +57,7 @@ def save(path: str, samples: Sequence[Mapping[str, Tensor]]) -> None:
                 for name, tensor in sample.items():
                     if "@" in name or "\0" in name:
                         raise OutputError(f"{printable(path)} cannot be written: {quoted(name)} is not an input name")
-                    for suffix, array in _arrays(tensor):
+                    for suffix, array in _arrays(tensor).items():
                         entry = f"{key_of(name, number)}{suffix}.npy"
                         with archive.open(entry, "w", force_zip64=True) as file:
                             npy.write_array(file, array, allow_pickle=False)
@@ -68,22 +68,22 @@ def save(path: str, samples: Sequence[Mapping[str, Tensor]]) -> None:
         output.publish()
 
 
-def _arrays(tensor: Tensor) -> list[tuple[str, Array]]:
-    """Returns the entries that hold a tensor: a suffix of its key, and an array."""
+def _arrays(tensor: Tensor) -> dict[str, Array]:
+    """Returns the arrays that hold a tensor, by the suffix of its key."""
     import numpy as np
 
     if isinstance(tensor.data, list):
         texts, sizes = tensor.data, [len(text) for text in tensor.data]
-        lengths = (_LENGTH, np.array(sizes, np.int64).reshape(tensor.shape))
+        lengths = np.array(sizes, np.int64).reshape(tensor.shape)
         if max(sizes, default=0) * len(sizes) > 4 * sum(sizes) + (1 << 20):  # numpy would pad all to the longest one
-            return [("", np.frombuffer(b"".join(texts), np.uint8)), lengths, (_DTYPE, np.array("string"))]
+            return {"": np.frombuffer(b"".join(texts), np.uint8), _LENGTH: lengths, _DTYPE: np.array("string")}
         array = np.array(texts, f"S{max([1, *sizes])}").reshape(tensor.shape)
-        return [("", array), lengths] if any(text.endswith(b"\0") for text in texts) else [("", array)]
+        return {"": array, _LENGTH: lengths} if any(text.endswith(b"\0") for text in texts) else {"": array}
     dtype, stored = DTYPES[tensor.dtype], numpy_dtype(tensor.dtype)
     if NUMBERS.get(stored.name) == tensor.dtype and stored.isbuiltin == 1:
-        return [("", tensor.numpy())]
+        return {"": tensor.numpy()}
     words = np.frombuffer(tensor.data, f"u{dtype.size}").reshape(tensor.shape)
-    return [("", words), (_DTYPE, np.array(dtype.name))]
+    return {"": words, _DTYPE: np.array(dtype.name)}
 
 
 def load(path: str, what: str = "the feeds") -> list[dict[str, Tensor | Array]]:

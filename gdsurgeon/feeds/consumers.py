@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Hashable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
 from gdsurgeon.analysis.shapes.arithmetic import stated_shape
@@ -46,6 +47,7 @@ class Call(NamedTuple):
     depth: int
 
 
+@dataclass(eq=False)
 class Consumer:
     """A node of a graph, or of a function in a particular call, as a search reaches it.
 
@@ -55,18 +57,17 @@ class Consumer:
         slot: the data input through which the search reaches the node; -1 if it is unknown.
         before: the previous node of the search; None at the start.
         op: its op.
-        name: its name, in the graph or in the function.
         key: is equal for the same node in the same call.
     """
 
-    def __init__(self, node: Node, call: Call | None = None, slot: int = -1) -> None:
-        self.node = node
-        self.call = call
-        self.slot = slot
-        self.before: Consumer | None = None
-        self.op = node.op
-        self.name = node.name
-        self.key: Hashable = (node, id(call))
+    node: Node
+    call: Call | None = None
+    slot: int = -1
+    before: Consumer | None = None
+
+    def __post_init__(self) -> None:
+        self.op = self.node.op
+        self.key: Hashable = (self.node, id(self.call))
 
     def path(self) -> Iterator[Consumer]:
         """Yields the previous nodes of the search, nearest first."""
@@ -132,7 +133,8 @@ class Consumer:
     def weights(self, slot: int) -> tuple[int, ...]:
         """Returns the shape of a data input that is a constant or a variable; () for other inputs."""
         found = self.origin(slot)
-        dims = _weight_shape(found[0].node) if found is not None else None
+        is_weight = found is not None and (found[0].op == "Const" or is_variable(found[0].op))
+        dims = self.dims(slot) if is_weight else None
         return dims if dims is not None and min(dims, default=0) >= 0 else ()
 
     def dims(self, slot: int) -> Shape:
@@ -141,19 +143,15 @@ class Consumer:
         if found is None:
             return None
         node, port = found[0].node, found[1]
-        if node.op == "Const" or is_variable(node.op):
-            return _weight_shape(node)
+        if node.op == "Const":
+            return stated_shape(node.output)
+        if is_variable(node.op):
+            stated = node.attr("shape")
+            return shape_of(stated.shape) if stated is not None else None
         from gdsurgeon.analysis.shapes.inference import infer_shapes
 
         output = Output(node, port)
         return infer_shapes(graph_of(node), wanted=[output]).shape(output)
-
-
-def _weight_shape(node: Node) -> Shape:
-    if is_variable(node.op):
-        stated = node.attr("shape")
-        return shape_of(stated.shape) if stated is not None else None
-    return stated_shape(node.output) if node.op == "Const" else None
 
 
 def following(
@@ -216,13 +214,12 @@ def _in_functions(
     if user.op in graph.functions:
         functions = [(user.op, dict(user.node.attrs()), True)]
     argument = user.slot - first
-    for name, values, returns in functions if argument >= 0 else ():
+    for name, values, returns in functions:
         body = _body(graph, name, values)
-        if body is not None and argument < len(body.arguments):
+        if body is not None and 0 <= argument < len(body.arguments):
             call = calls.setdefault((user.key, name), Call(user, body, first, returns, depth))
             yield Consumer(body.arguments[argument], call).readers(0)
-    definition = user.node.op_def
-    if not everywhere or (functions and user.slot >= 0) or (definition is not None and not definition.takes_functions):
+    if not everywhere or (functions and user.slot >= 0):
         return
     for _, value in user.node.attrs():
         for func in functions_in(value):

@@ -168,9 +168,7 @@ def _from_text(name: str, dtype: int, ones: FullShape, text: str) -> Tensor:
         shape, flat, is_scalar = parse_literal(text, dtype)
     except ValueError as error:
         raise UsageError(f"{what} {error}") from None
-    if is_scalar:
-        shape = ones
     try:
-        return Tensor(dtype, shape, packed(dtype, flat))
+        return Tensor(dtype, ones if is_scalar else shape, packed(dtype, flat))
     except (TypeError, ValueError, OverflowError, KeyError, AttributeError, struct.error):
         raise UsageError(f"{what} is not {dtypes.dtype_name(dtype)}") from None

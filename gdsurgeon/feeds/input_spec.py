@@ -278,7 +278,7 @@ def _from_convolution(step: Consumer, stated: Shape) -> Iterator[FullShape]:
         return
     is_expanded = any(before.op == "ExpandDims" for before in step.path())
     side = _side_from_dense(step)
-    for s in (side, *SIDES) if side else SIDES:
+    for s in filter(None, (side, *SIDES)):
         shape = (1, taps[2], s, s) if step.setting("data_format", "") == "NCHW" else (1, s, s, taps[2])
         dims = shape[1:] if is_expanded else shape
         if stated is None or len(stated) == len(dims):

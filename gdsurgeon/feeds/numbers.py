@@ -60,7 +60,7 @@ class Content(NamedTuple):
 
 def for_step(what: str, step: Consumer) -> str:
     """Returns `what` with the consumer that expects it."""
-    return f"{what}, for {step.op} {quoted(step.name)}"
+    return f"{what}, for {step.op} {quoted(step.node.name)}"
 
 
 def number_content(start: Consumer, dtype: int, port: int = 0) -> Content:
@@ -121,12 +121,6 @@ class _Role(NamedTuple):
     what: str = ""
 
 
-def _scalar(step: Consumer, slot: int) -> int:
-    """Returns a data input that is one small integer constant; otherwise 0."""
-    found = step.ints(slot)
-    return found[0] if len(found) == 1 else 0
-
-
 def _size(step: Consumer, axis: int) -> tuple[int]:
     """Returns the size of a dimension of the first input; 1 if it is unknown."""
     dims = step.dims(0)
@@ -139,8 +133,8 @@ def _smallest(dims: Shape, indices: Shape) -> tuple[int]:
     return (min((dims or (1,))[: width if width > 0 else None], default=1),)
 
 
-def _sides(slot: int) -> Callable[[Consumer], Sequence[int]]:
-    """Returns a function that returns the dimensions of a sparse tensor, if its shape in input `slot` is constant."""
+def _sizes(slot: int) -> Callable[[Consumer], Sequence[int]]:
+    """Returns a function that returns the sizes in input `slot`, if they are constant; otherwise `_SPARSE_SIDE`."""
     return lambda step: found if (found := step.ints(slot)) and min(found) > 0 else (_SPARSE_SIDE,)
 
 
@@ -187,7 +181,7 @@ _GROWING_SETTINGS: Mapping[float, str] = {
 }
 """Values of settings that can be one larger."""
 _ROLES: dict[str, _Role] = {
-    "Gather:1 GatherV2:1 ResourceGather:1": _Role("index", lambda step: _size(step, _scalar(step, 2))),
+    "Gather:1 GatherV2:1 ResourceGather:1": _Role("index", lambda step: _size(step, (step.ints(2) or (0,))[0])),
     "GatherNd:1 ResourceGatherNd:1 TensorScatterUpdate:1 TensorScatterAdd:1": _Role(
         "index", lambda step: _smallest(step.dims(0), step.dims(1))
     ),
@@ -196,10 +190,8 @@ _ROLES: dict[str, _Role] = {
     "SparseSegmentMeanWithNumSegments:1 SparseSegmentSqrtNWithNumSegments:1 CropAndResize:2": _Role(
         "index", lambda step: _size(step, 0)
     ),
-    "OneHot:0": _Role("index", lambda step: (_scalar(step, 1) or _SPARSE_SIDE,)),
-    "UnsortedSegmentSum:1 UnsortedSegmentMax:1 UnsortedSegmentMin:1 UnsortedSegmentProd:1": _Role(
-        "index", lambda step: (_scalar(step, 2) or _SPARSE_SIDE,)
-    ),
+    "OneHot:0": _Role("index", _sizes(1)),
+    "UnsortedSegmentSum:1 UnsortedSegmentMax:1 UnsortedSegmentMin:1 UnsortedSegmentProd:1": _Role("index", _sizes(2)),
     "SparseSoftmaxCrossEntropyWithLogits:1": _Role("index", lambda step: _size(step, -1)),
     "DynamicPartition:1": _Role("index", lambda step: (step.setting("num_partitions", 1),)),
     "Case:0 StatelessCase:0": _Role(
@@ -208,13 +200,13 @@ _ROLES: dict[str, _Role] = {
     "SparseSegmentSum:2 SparseSegmentMean:2 SparseSegmentSqrtN:2 SegmentSum:1 SegmentMean:1 SegmentProd:1 SegmentMin:1 "
     "SegmentMax:1": _Role("sorted", (_SPARSE_SIDE,), "ascending segments"),
     "SparseSegmentSumWithNumSegments:2 SparseSegmentMeanWithNumSegments:2 SparseSegmentSqrtNWithNumSegments:2": _Role(
-        "sorted", lambda step: (_scalar(step, 3) or _SPARSE_SIDE,), "ascending segments"
+        "sorted", _sizes(3), "ascending segments"
     ),
-    "SparseToDense:0 SparseReshape:0 SparseSlice:0": _Role("coordinates", _sides(1), "ascending positions"),
+    "SparseToDense:0 SparseReshape:0 SparseSlice:0": _Role("coordinates", _sizes(1), "ascending positions"),
     "SparseTensorDenseMatMul:0 SparseReorder:0 SparseFillEmptyRows:0 SparseSoftmax:0 SparseReduceSum:0 "
     "SparseReduceMax:0 SparseDenseCwiseMul:0 SparseDenseCwiseDiv:0 SparseDenseCwiseAdd:0 SparseTensorDenseAdd:0 "
     "SerializeSparse:0 SerializeManySparse:0 SparseAdd:0 SparseAdd:3": _Role(
-        "coordinates", _sides(2), "ascending positions"
+        "coordinates", _sizes(2), "ascending positions"
     ),
     "Transpose:1 ConjugateTranspose:1 Sum:1 Mean:1 Prod:1 Max:1 Min:1 All:1 Any:1 EuclideanNorm:1 ReverseV2:1": _Role(
         "positions", what="all axes in order"
@@ -316,9 +308,9 @@ def _highest_at(step: Consumer) -> int:
     """Returns 255 or 1 if `step` shows that this is the value of the brightest pixel; otherwise 0."""
     if step.op in _COLORS and step.slot == 0:
         return 1
-    slot = 1 - step.slot if step.op in COMMUTATIVE else _CONSTANTS.get(step.op, -1)
-    is_read = step.op in _CONSTANTS and (step.slot == 0 or step.op in COMMUTATIVE)
-    found = step.constant(slot) if is_read else None
+    if step.op not in _CONSTANTS or (step.slot and step.op not in COMMUTATIVE):
+        return 0
+    found = step.constant(1 - step.slot if step.op in COMMUTATIVE else _CONSTANTS[step.op])
     values = [item for item in found.values if not isinstance(item, bytes)] if found is not None else []
     if not values:
         return 0

@@ -145,7 +145,7 @@ def _table_keys(start: Consumer, port: int, dtype: int) -> Content | None:
         for user in table[0].readers(None):
             keys = user.constant(1) if user.op in _INITIALIZERS and user.slot == 0 else None
             if keys is not None and keys.values and (keys.dtype == dtype or {keys.dtype, dtype} <= INTEGERS):
-                made = f"keys of the table {quoted(table[0].name)}"
+                made = f"keys of the table {quoted(table[0].node.name)}"
                 return Content("choice", made, choices=tuple(keys.values[:MOST_KEYS]))
     return None
 

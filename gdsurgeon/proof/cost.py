@@ -63,8 +63,7 @@ def profiles(trial: Trial, runs: Sequence[str]) -> list[Profile]:
 
     def again(subject: Subject, *, trace: bool = False) -> list[RunSummary]:
         feeds, result = trial.fed[subject.name], f"{subject.key} again"
-        groups = subject.plan.groups
-        found = [executor.run(subject.key, result, feeds, names, trace=trace) for names in groups]
+        found = [executor.run(subject.key, result, feeds, names, trace=trace) for names in subject.plan.groups]
         executor.drop(result)
         return found
 
@@ -267,7 +266,7 @@ class Coverage(NamedTuple):
         return {
             "places": len(self.sides),
             "both_sides": len(self.sides) - len(missing),
-            "unreached": list(missing),
+            "unreached": missing,
             "rows": {lookup.node: {"there": lookup.rows, "asked": count} for lookup, count in self.rows.items()},
             "channels": {"there": channels, "alive": alive},
             "dead_channels": {node: found.count(0) for node, found in self.alive.items() if 0 in found},
@@ -339,7 +338,7 @@ def _lookups(graph: Graph) -> Iterator[Lookup]:
     keys = {
         node.inputs[0].node: node.inputs[1] for node in _with_ops(graph, TABLE_INITIALIZERS) if len(node.inputs) > 2
     }
-    for node in _with_ops(graph, _FINDS) if keys else ():
+    for node in _with_ops(graph, _FINDS):
         known = keys.get(node.inputs[0].node)
         found = constant_header(_origin(known.node)) if known is not None else None
         if known is not None and found is not None and found.elements > 0:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from math import prod
 from typing import NamedTuple
 
+from gdsurgeon.analysis.shapes.arithmetic import count
 from gdsurgeon.analysis.shapes.inference import infer_shapes
 from gdsurgeon.analysis.traversal.order import topological_order
 from gdsurgeon.analysis.traversal.topology import topology_of
@@ -106,8 +106,7 @@ class DivergenceSearch:
         self._origin = self.change.intent.origins()
         self.tolerance = trial.tolerance
         self.found = Divergence()
-        self._groups = self._fetchable()
-        self.pairs = list(self._groups)
+        self.pairs = self._fetchable()
         self.partners = {pair.after: pair for pair in self.pairs}
 
     # -- what can be compared -----------------------------------------------------------------------------------
@@ -155,21 +154,20 @@ class DivergenceSearch:
             if isinstance(value, Tensor) and node_of(name) in graph
         }
         shapes = infer_shapes(graph, given)
-        for _, members in groupby(self.pairs, key=lambda pair: self._groups[pair]):
+        for _, members in groupby(self.pairs, key=self.pairs.__getitem__):
             chunk: list[TensorPair] = []
             total = 0
             for pair in members:
                 output = graph.tensor(pair.after)
-                shape, size = shapes.shape(output), UNKNOWN_BYTES
-                if shape is not None and min(shape, default=0) >= 0:
-                    size = (element_size(base_dtype(output.dtype)) or 16) * prod(max(dim, 1) for dim in shape)
+                elements = count(shapes.shape(output))
+                element = element_size(base_dtype(output.dtype)) or 16
+                size = UNKNOWN_BYTES if elements is None else element * elements
                 if chunk and (total + size > CHUNK_BYTES or len(chunk) >= CHUNK_TENSORS):
                     yield chunk
                     chunk, total = [], 0
                 chunk.append(pair)
                 total += size
-            if chunk:
-                yield chunk
+            yield chunk
 
     # -- each on its own values, or in lockstep -----------------------------------------------------------------
 
@@ -203,9 +201,9 @@ class DivergenceSearch:
         for chunk in self._chunks():
             for colour in self._colours(chunk):
                 self._judge(colour)
+        order = {pair: i for i, pair in enumerate(self.pairs)}
+        self.found.guilty.sort(key=lambda guilty: order[guilty.tensor])
         self._note_ends()
-        order = {pair.after: i for i, pair in enumerate(self.pairs)}
-        self.found.guilty.sort(key=lambda guilty: order.get(guilty.tensor.after, len(order)))
         return self.found
 
     def _judge(self, pairs: Sequence[TensorPair]) -> None:
@@ -419,17 +417,14 @@ def _side(graph: Graph, end: str, starts: Mapping[str, Tensor], feeds: Mapping[s
     read, between = frontier(graph, end, fixed)
     nodes = {graph[node_of(end)], *between}
     for node in nodes:  # other control inputs are not part of the piece
-        if any(control not in nodes for control in node.controls):
-            graph.set_controls(node, [control for control in node.controls if control in nodes])
+        graph.set_controls(node, [control for control in node.controls if control in nodes])
     values = {name: value for name, value in fixed.items() if name in read}
     names: dict[str, str] = {}
     if values or len(nodes) < graph.node_count:
         (claim,) = extract(graph, list(values), [end]).claims
         assert isinstance(claim, SameGiven)
         names = {new: old for old, new in claim.given.items()}
-    for node in list(graph.nodes()):
-        if node.op not in PLACEHOLDERS:
-            continue
+    for node in [node for node in graph.nodes() if node.op in PLACEHOLDERS]:
         value = values.get(names.get(node.name, ""), feeds.get(node.name))
         if value is not None:
             texts, head = isinstance(value.data, list), (value.dtype, value.shape)

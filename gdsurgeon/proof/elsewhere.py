@@ -100,8 +100,8 @@ class EngineOutput:
     def note(self, found: Likeness, agrees: bool) -> None:
         """Adds a further sample."""
         comparison = found.comparison
-        self.agrees = self.agrees and agrees
-        self.shows = self.shows or bool(comparison.count and not comparison.nan)
+        self.agrees &= agrees
+        self.shows |= bool(comparison.count and not comparison.nan)
         self.reason = self.reason or comparison.reason or ""
         if not self.given_shape:
             self.form, self.given_shape = found.form, found.shape

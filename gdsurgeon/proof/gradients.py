@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 
 from gdsurgeon.analysis.queries.effects import ops_in_functions
@@ -124,11 +124,10 @@ def _on_refusal(refusal: RunRefused) -> GdsurgeonError:
     return refusal.error or ValidationError(f"the gradients do not run: {refusal.text}", code="does-not-run")
 
 
-def _check_compared(claim: Gradients, unrun: Mapping[str, str], proof: Proof) -> None:
+def _check_compared(claim: Gradients, unrun: dict[str, str], proof: Proof) -> None:
     """Raises NotValidatedError if no gradient was compared; warns if only some were compared."""
     compared = {node_of(output.after) for output in proof.compared}
-    reasons = {node_of(output.after): output.reason for output in proof.outputs}
-    reasons |= unrun
+    reasons = {node_of(output.after): output.reason for output in proof.outputs} | unrun
     left = [name for name in claim.names if name not in compared]
     if not left:
         return

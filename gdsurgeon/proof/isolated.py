@@ -131,13 +131,13 @@ def _any_numbers(tensor: str, rows: int, is_large: bool) -> Callable[[Trial, int
 
     def feed(trial: Trial, sample: int) -> Tensor | Result:
         fetch = Fetch(ORIGINAL, tensor)
-        (dtype, shape), seed = trial.info(fetch)[:2], trial.executor.settings.seed + sample
-        seed = input_seed(seed, f"piece {tensor}")
+        dtype, shape = trial.info(fetch)[:2]
         if dtype not in (FLOAT16, FLOAT32, FLOAT64):
             return trial.result(fetch, sample)
         count = prod(shape[:-1])
         if shape and count < rows:
             shape = (shape[0] * -(-rows // max(count, 1)), *shape[1:])
+        seed = input_seed(trial.executor.settings.seed + sample, f"piece {tensor}")
         return Tensor(dtype, shape, numbers_of_all_sizes(dtype, prod(shape), seed, large=is_large))
 
     return feed
@@ -186,7 +186,7 @@ def prove_own_variables(context: ProofContext, claim: OwnVariables) -> Trial:
         ]
         if not assigned:
             continue
-        subject = Subject(executor, key, graph, FetchPlan(plan.groups, assigned=assigned), name=key)
+        subject = Subject(executor, key, graph, FetchPlan(plan.groups, assigned=assigned))
         runs.append(TrialRun(subject, fed, f"the result, with {key},", loads=True))
         for kept in (pair[1 - side] for pair in claim.outputs):
             if kept in places:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.deciding import deciding_nodes
 from gdsurgeon.analysis.queries.signature import input_nodes, output_nodes
-from gdsurgeon.analysis.shapes.arithmetic import compatible
+from gdsurgeon.analysis.shapes.arithmetic import compatible, merge
 from gdsurgeon.edits.claims import SameOutputs
 from gdsurgeon.errors import GdsurgeonError, NotValidatedError, ValidationError, printable, quoted
 from gdsurgeon.feeds.archive import save
@@ -66,13 +66,13 @@ class Recording:
 
     def note(self, sample: int, trial: Trial) -> None:
         """Records the feeds and the outputs of a sample that will be saved."""
-        feeds, subject = trial.fed[ORIGINAL], trial.subject(ORIGINAL)
+        feeds, subject, executor = trial.fed[ORIGINAL], trial.subject(ORIGINAL), trial.executor
         if self.feeds_path is not None:
             fed = {name: value for name, value in feeds.items() if isinstance(value, Tensor)}
             self.feeds.append(fed | _defaults(feeds, subject))
         if self.outputs_path is not None:
-            places = {name: trial.result(Fetch(ORIGINAL, name), sample) for name in subject.plan.fetches}
-            self.outputs.append({name: trial.executor.fetched(place) for name, place in places.items()})
+            fetches = [Fetch(ORIGINAL, name) for name in subject.plan.fetches]
+            self.outputs.append({f.tensor: executor.fetched(trial.result(f, sample)) for f in fetches})
 
     def write(self) -> list[str]:
         """Writes the files; returns their paths.
@@ -153,14 +153,15 @@ def model_trial(
     if plan.fetches and golden.samples:
         _check_golden(name, subject, inside, golden)
     reasons = random_outputs(graph, plan) if golden.samples else {}
-    pairs: list[ComparedPair] = []
-    for fetch in plan.fetches:
-        pair = ComparedPair(fetch, fetch, None, Fetch(ORIGINAL, fetch), reasons.get(fetch, ""), fetch in inside)
-        if golden.samples and fetch not in golden.samples[0]:
+    pairs = [
+        ComparedPair(fetch, fetch, None, Fetch(ORIGINAL, fetch), reasons.get(fetch, ""), fetch in inside)
+        for fetch in plan.fetches
+    ]
+    for pair in pairs if golden.samples else ():
+        if pair.after in golden.samples[0]:
+            pair.expected = recorded(pair.after, [sample[pair.after] for sample in golden.samples], golden.name)
+        else:
             pair.reason = pair.reason or f"not in {golden.name}"
-        elif golden.samples:
-            pair.expected = recorded(fetch, [sample[fetch] for sample in golden.samples], golden.name)
-        pairs.append(pair)
 
     def on_refusal(refusal: RunRefused) -> GdsurgeonError:
         if refusal.error is not None and refusal.error.code == "unfeedable":
@@ -309,9 +310,8 @@ def _tensors(context: ProofContext, wanted: Sequence[str], ignored: Collection[s
     before = {node_of(new): old for old, new in (*intent.renamed.items(), *intent.moved.items())}
     mine = [node.name for node in output_nodes(model) if node.name not in ignored]
     partners = {node.name: before.get(node.name, node.name) for node in output_nodes(other)}
-    called = printable(other.source_name)
     lonely = [f"{context.change.name} returns {quoted(name)}" for name in mine if not context.has_after(name)]
-    lonely += [f"{called} returns {quoted(name)}" for name, old in partners.items() if old not in model]
+    lonely += [f"{context.change.called} returns {quoted(name)}" for name, old in partners.items() if old not in model]
     if lonely:
         raise ValidationError(
             f"{len(lonely)} output{'s have' if len(lonely) > 1 else ' has'} no counterpart in the other model:",
@@ -353,7 +353,7 @@ def _pair_inputs(context: ProofContext, trial: Trial) -> None:
     lonely += [name for name in plan.variables if name not in variables]
     if lonely:
         raise _unpaired(change.called, lonely, change.name)
-    alone = {name for name in fed if name not in plan.placeholders and name not in change.after}
+    alone = {name for name in fed if name not in change.after}
     unfed = [spec.name for name, spec in fed.items() if name in alone and not spec.given]
     if unfed:
         raise _unpaired(change.name, unfed, change.called)
@@ -386,10 +386,7 @@ def _fit(context: ProofContext, model: Subject, mine: InputSpec, theirs: InputSp
     shapes = shapes or [s for s in theirs.shapes if compatible(s, mine.stated)]
     if not shapes:
         raise ValidationError(f"no shape fits both {names[0]} and {names[1]}", code="shape-mismatch", node=names[1])
-    stated = mine.stated
-    if stated is not None and theirs.stated is not None:
-        stated = tuple(max(a, b) for a, b in zip(stated, theirs.stated, strict=True))
-    fitted = mine._replace(shapes=tuple(shapes), stated=stated if stated is not None else theirs.stated)
+    fitted = mine._replace(shapes=tuple(shapes), stated=merge(mine.stated, theirs.stated))
     model.specs = [fitted if spec is mine else spec for spec in model.specs]
 
 

@@ -102,7 +102,7 @@ def _called(piece: Sequence[Step]) -> str:
 
 def _overrides_of(overrides: Overrides, steps: Sequence[Step], piece: Sequence[Step]) -> Overrides:
     """Returns the overrides of the inputs of a piece, by their names in this piece."""
-    start = next(number for number, step in enumerate(steps) if step is piece[0])
+    start = steps.index(piece[0])
     intents = [step.result.intent for step in steps]
     earlier, later = (reduce(Intent.then, part, Intent()) for part in (intents[:start], intents[start:]))
     known = {node.name for node in input_nodes(piece[0].before)}
@@ -202,7 +202,7 @@ def _joined(first: Relation, done: Intent, later: Relation, then: Intent) -> Rel
         done, then: the intents of both edits.
     """
     whole, origin, now, removed = done.then(then), done.origins(), then.counterpart, frozenset(then.removed)
-    made = {*done.added, *(node_of(tensor) for tensor in done.moved.values())}
+    made = {*done.added, *nodes_of(done.moved.values())}
 
     def is_lost(tensor: str) -> bool:
         """Returns whether the second edit removed the value of a tensor between the edits."""
@@ -220,10 +220,10 @@ def _joined(first: Relation, done: Intent, later: Relation, then: Intent) -> Rel
         if was is None:
             return None
         given[was] = new
-    needed = [*first.given.values(), *(t for part in first.parts for t in part.inputs.values())]
-    if any(map(is_lost, [*needed, *(new for part in first.parts for _, new in part.outputs)])):
-        return None
-    if any(later.given.get(new, now(new)) != now(new) for _, new in first.outputs):
+    needed = [*first.given.values()]
+    for part in first.parts:
+        needed += [*part.inputs.values(), *(new for _, new in part.outputs)]
+    if any(map(is_lost, needed)) or any(read_instead(new) != now(new) for _, new in first.outputs):
         return None
     parts = [
         replace(

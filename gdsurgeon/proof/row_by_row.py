@@ -13,7 +13,7 @@ from gdsurgeon.graph.names import node_of, nodes_of
 from gdsurgeon.graph.node import Node
 from gdsurgeon.ops.dtypes import is_inexact
 from gdsurgeon.proof.executor import Refused
-from gdsurgeon.proof.plan import FetchPlan, plan_with
+from gdsurgeon.proof.plan import FetchPlan
 from gdsurgeon.proof.proof import DiffersError, agrees
 from gdsurgeon.proof.same_outputs import same_outputs_plan, something_compared
 from gdsurgeon.proof.subject import Subject
@@ -58,13 +58,12 @@ def prove_row_by_row(context: ProofContext, claim: RowByRow) -> Trial:
         plan = context.plan(key, plan.fetches, not_sampled=nodes_of(plan.sampled))
     overrides = context.overrides_of(ORIGINAL)
     overrides = overrides.only({*overrides.names()} - {*claim.inputs})
-    overrides.archive = None if claim.inputs else overrides.archive
+    if claim.inputs:
+        overrides.archive = None
     names = [f"row {number}" for number in range(min(claim.rows, MOST_ROWS))]
-    subjects = [
-        # Inputs without a batch get the feeds of the first row.
-        Subject(executor, key, alone, plan, overrides, name=name, seed_suffix=seed_suffix, batches=False)
-        for name, seed_suffix in zip(names, ["", *names[1:]], strict=True)
-    ]
+    subjects = [Subject(executor, key, alone, plan, overrides, name=name, batches=False) for name in names]
+    for subject in subjects[1:]:  # inputs without a batch get the feeds of the first row
+        subject.seed_suffix = subject.name
     first, rows = subjects[0], [names[number % len(names)] for number in range(claim.rows)]
     batch = Subject(executor, EDITED, change.after, FetchPlan(plan.groups), name=BATCH, batches=False)
     shared: dict[str, FeedSource] = {
@@ -132,8 +131,8 @@ def _stacked(different: Sequence[Tensor], count: int, shape: FullShape) -> Tenso
         return first
     axes = [axis for axis in range(len(first.shape))
             if len({(*row.shape[:axis], *row.shape[axis + 1 :]) for row in rows}) == 1]  # fmt: skip
-    fitting = [axis for axis in axes if axis < len(shape) and sum(row.shape[axis] for row in rows) == shape[axis]]
-    fitting = fitting if len(first.shape) == len(shape) else []
+    is_alike = len(first.shape) == len(shape)
+    fitting = [axis for axis in axes if is_alike and sum(row.shape[axis] for row in rows) == shape[axis]]
     return joined_tensors(rows, (fitting or axes)[0]) if axes else first
 
 
@@ -143,15 +142,12 @@ def _searched(context: ProofContext, claim: RowByRow, wrong: Sequence[str]) -> I
     topology = topology_of(graph)
     above = topology.upstream([topology.id_of(graph[name]) for name in wrong], control=False)
     below = forward_walk(topology, [topology.id_of(graph[name]) for name in claim.inputs])
-    between = [number for number in topological_order(topology) if above[number] and below[number]]
-    nodes = [topology.node(number) for number in between]
-    nodes = [n for n in nodes if n.name in context.change.before and any(map(is_inexact, n.output_dtypes or ()))]
-    for start in range(0, min(len(nodes), MOST_SEARCHED), SEARCHED_AT_ONCE):
-        part = [node.name for node in nodes[start : start + SEARCHED_AT_ONCE]]
-        order = {name: place for place, name in enumerate(part)}
-        fetches = plan_with(context.executor.settings, graph, part).fetches
-        tensors = [name for name in fetches if node_of(name) in order]
-        yield sorted(tensors, key=lambda name: order[node_of(name)])
+    nodes = [topology.node(number) for number in topological_order(topology) if above[number] and below[number]]
+    floats = [n.name for n in nodes if n.name in context.change.before and any(map(is_inexact, n.output_dtypes or ()))]
+    for start in range(0, min(len(floats), MOST_SEARCHED), SEARCHED_AT_ONCE):
+        part = floats[start : start + SEARCHED_AT_ONCE]
+        tensors = [name for name in context.plan(EDITED, part).fetches if node_of(name) in part]
+        yield sorted(tensors, key=lambda name: part.index(node_of(name)))
 
 
 def _first_mixing(context: ProofContext, claim: RowByRow, trial: Trial, key: str, names: Sequence[str]) -> Node | None:
