@@ -203,7 +203,7 @@ class Executor(Closing):
         done = self._initialized.setdefault(key, set())
         new = [target for target in targets if target not in done]
         if new:
-            self.wait(self._worker.run(key, f"{key} initialised", feeds, [], new))
+            self.wait(self._worker.run(key, f"{key} initialised", dict(feeds), [], new))
             done.update(new)
 
     def fetched(self, value: Tensor | Result) -> Tensor:

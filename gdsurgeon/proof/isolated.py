@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from itertools import chain
 from math import prod
 
 from gdsurgeon.analysis.shapes.inference import shape_of_tensor
@@ -56,10 +57,7 @@ def prove_same_sites(context: ProofContext, claim: SameSites) -> Trial:
     in isolation, and are covered by the outputs of the graph.
     """
     executor, reads = context.executor, _first_inputs(context.change.before, claim.sites)
-    tensors = [
-        *(tensor for read in reads for tensor in read),
-        *(old for site in claim.sites for old, _ in site.outputs),
-    ]
+    tensors = [*chain(*reads), *(old for site in claim.sites for old, _ in site.outputs)]
     source = context.original(context.plan(ORIGINAL, tensors))
     places, is_random = source.places(), source.plan.sampled or source.plan.random
     found = [
@@ -170,7 +168,7 @@ def prove_own_variables(context: ProofContext, claim: OwnVariables) -> Trial:
     with unchanged variables must not change.
     """
     graph, executor, restored_name = context.change.after, context.executor, "restored"
-    tensors = [tensor for pair in claim.outputs for tensor in pair]
+    tensors = [*chain(*claim.outputs)]
     plan = context.plan(EDITED, tensors).only(tensors)
     restored = Subject(executor, EDITED, graph, plan, context.overrides, name=restored_name)
     fed = {name: SameFeed(restored_name, name) for name in restored.feedable}
@@ -225,7 +223,7 @@ def prove_like_reference(context: ProofContext, claim: LikeReference) -> Trial:
     key, file = "the reference", printable(os.path.basename(claim.archive))
     samples = load(claim.archive, key)
     for number, sample in enumerate(samples):
-        for name in dict.fromkeys(name for pair in claim.pairs for name in pair):
+        for name in dict.fromkeys(chain(*claim.pairs)):
             if name not in sample:
                 has = ", ".join(map(quoted, sample)) or "nothing"
                 which = f" for sample {number}" if number else ""
