@@ -57,11 +57,6 @@ class Step(NamedTuple):
     called: str = ""
 
 
-def edited(graph: Graph, result: EditResult) -> Change:
-    """Returns the change by an edit of `graph`."""
-    return Change(graph.pristine(), graph, result)
-
-
 def restoring_runs(graph: Graph) -> list[Restoring]:
     """Returns the runs that restore `graph`, with the nodes of `with_restoring`, in order."""
     serving = serving_of(graph)

@@ -146,7 +146,7 @@ MOST_NODES = 64
 SECONDS = 10.0
 """How many nodes are run apart, and for how long."""
 
-_KEY, _RESULT = "nodes apart", "nodes apart"
+_APART = "nodes apart"
 _SHAPES: tuple[Shape, ...] = ((2, 3), (3,), (), (2, 3, 4), (2, 4, 4, 3))
 """Shapes to try for inputs without a known shape."""
 _UNKNOWN_SIZE = 2
@@ -175,35 +175,38 @@ def run_apart(
         if time.monotonic() - started > SECONDS:
             break
         side = comparison.inside[item.where] if item.where else comparison
-        pair = _pair(side, item)
-        if pair is not None:
-            try:
-                _tried(executor, item, pair, tolerance)
-            except GdsurgeonError as error:  # a crash: nothing more can be run over there
-                item.why = f"not run in isolation: {error.message}"
-                break
+        try:
+            item.shown, item.why = _compared(executor, side, item.name, tolerance)
+        except GdsurgeonError as error:  # a crash: nothing more can be run over there
+            item.why = f"not run in isolation: {error.message}"
+            break
 
 
-def _pair(side: Comparison, item: GraphDifference) -> _Pair | None:
-    """Returns the nodes of a difference in both graphs; None if they cannot run in isolation, with the reason in
-    `item`."""
+def _compared(executor: Executor, side: Comparison, name: str, tolerance: Tolerance) -> tuple[str, str]:
+    """Returns the result of a run in isolation of the node `name` and its counterpart, and how it was shown.
+
+    The result is `EQUAL` or `DIFFERENT`; '' if they cannot run, with the reason.
+    """
     back = {new: old for old, new in side.facts.renamed.items()}
-    a, b = side.before[back.get(item.name, item.name)], side.after[item.name]
+    a, b = side.before[back.get(name, name)], side.after[name]
     lone = [
-        slot.new
+        f"{quoted(slot.new)} replaces a different tensor"
         for slot in side.facts.rewired
-        for name in nodes_of((slot.old, slot.new))
-        if slot.node == b.name and not (back.get(name, name) in side.before and name in side.after)
+        for read in nodes_of((slot.old, slot.new))
+        if slot.node == b.name and not (back.get(read, read) in side.before and read in side.after)
     ]
     if a.op == b.op == "Const":
-        item.why = "no output shows it"
-    elif (why := _reason(a) or _reason(b)) != "":
-        item.why = f"not run in isolation: {why}"
-    elif lone:
-        item.why = f"not run in isolation: {quoted(lone[0])} replaces a different tensor"
-    else:
-        return _Pair(a, b, side.facts.renamed)
-    return None
+        return "", "no output shows it"
+    why = next(filter(None, (_reason(a), _reason(b), *lone)), "")
+    if why:
+        return "", f"not run in isolation: {why}"
+    pair = _Pair(a, b, side.facts.renamed)
+    try:
+        return _tried(executor, pair, tolerance)
+    except Refused as refused:
+        return "", f"not run in isolation: {refused.text}"
+    finally:
+        executor.unload(_APART)
 
 
 def _reason(node: Node) -> str:
@@ -216,12 +219,12 @@ def _reason(node: Node) -> str:
         return f"{node.op} calls functions"
     if definition.is_stateful or holds_state(node.op) or is_random(node.op) or not is_pure(node.op, attrs):
         return f"the outputs of {node.op} depend on more than its inputs"
-    found = [*(node.input_dtypes or ()), *(node.output_dtypes or ())]
-    known = (*dtypes.FLOATING, *INTEGERS, *_OTHERS)
-    return "" if all(base_dtype(dtype) in known for dtype in found) else f"{node.op} has handles as inputs or outputs"
+    found = map(base_dtype, [*(node.input_dtypes or ()), *(node.output_dtypes or ())])
+    return "" if _VALUES.issuperset(found) else f"{node.op} has handles as inputs or outputs"
 
 
-_OTHERS = (dtypes.BOOL, dtypes.UINT8, dtypes.STRING, dtypes.COMPLEX64, dtypes.COMPLEX128)
+_OTHERS = dtypes.BOOL, dtypes.UINT8, dtypes.STRING, dtypes.COMPLEX64, dtypes.COMPLEX128
+_VALUES = frozenset((*dtypes.FLOATING, *INTEGERS, *_OTHERS))
 
 
 class _Pair:
@@ -269,34 +272,28 @@ class _Pair:
         return self._names[called]
 
 
-def _tried(executor: Executor, item: GraphDifference, pair: _Pair, tolerance: Tolerance) -> None:
-    """Runs both nodes on several feeds, until they differ."""
+def _tried(executor: Executor, pair: _Pair, tolerance: Tolerance) -> tuple[str, str]:
+    """Runs both nodes on several feeds, until they differ; returns the result as `_compared`. Raises Refused."""
     fetches = [f"{name}:{i}" for name in "ab" for i in pair.outputs]
-    executor.load(_KEY, pair.graph.SerializeToString(deterministic=True))
+    executor.load(_APART, pair.graph.SerializeToString(deterministic=True))
+    executor.loaded(_APART)
     ran = 0
-    try:
-        executor.loaded(_KEY)
-        for fed in _feeds(pair):
-            try:
-                executor.run(_KEY, _RESULT, fed, fetches)
-            except Refused:
-                continue
-            ran += 1
-            pairs = [(i, len(pair.outputs) + i) for i in range(len(pair.outputs))]
-            found = executor.compare(_RESULT, _RESULT, pairs, tolerance)
-            executor.drop(_RESULT)
-            wrong = [each for each in found if not agrees(each, tolerance)]
-            if wrong:
-                why = wrong[0].reason or f"{wrong[0].differing:,} of {wrong[0].count:,} elements differ"
-                item.shown, item.why = DIFFERENT, f"run in isolation, {why}"
-                return
-    except Refused as refused:
-        item.why = f"not run in isolation: {refused.text}"
-        return
-    finally:
-        executor.unload(_KEY)
-    item.shown = EQUAL if ran else ""
-    item.why = f"the same on {ran} generated feeds" if ran else "not run in isolation: it refuses all generated feeds"
+    for fed in _feeds(pair):
+        try:
+            executor.run(_APART, _APART, fed, fetches)
+        except Refused:
+            continue
+        ran += 1
+        pairs = [(i, len(pair.outputs) + i) for i in range(len(pair.outputs))]
+        found = executor.compare(_APART, _APART, pairs, tolerance)
+        executor.drop(_APART)
+        for each in found:
+            if not agrees(each, tolerance):
+                why = each.reason or f"{each.differing:,} of {each.count:,} elements differ"
+                return DIFFERENT, f"run in isolation, {why}"
+    if not ran:
+        return "", "not run in isolation: it refuses all generated feeds"
+    return EQUAL, f"the same on {ran} generated feeds"
 
 
 def _feeds(pair: _Pair) -> Iterator[dict[str, Tensor]]:

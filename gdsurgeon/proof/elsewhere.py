@@ -242,7 +242,7 @@ def _run_samples(other: Executor, here: Subject, request: EngineRequest, found: 
             raise NotValidatedError(error.message, details=error.details, advice=error.advice) from error
         fed = {feed: here.executor.fetched(value) for feed, value in feeds.items()}
         if not sample:
-            found.feeds = here.describe_feeds(feeds)
+            found.feeds = {name: text for name, text, _ in here.described(feeds)}
         try:
             for group, outputs in enumerate(here.plan.groups):
                 with _in_engine(found, name, "run"):
@@ -361,7 +361,7 @@ def _compared(executor: Executor, other: Executor, graph: Graph, overrides: Over
     if not plan.fetches:
         return "loads it, but nothing can be compared"
     here = Subject(executor, EDITED, graph, plan, overrides, name="here")
-    there = Subject(other, EDITED, graph, plan, bound={*plan.placeholders, *plan.defaults})
+    there = Subject(other, EDITED, graph, replace(plan, placeholders=[], defaults=[]))
     places = there.places()
     there.initialize()
 

@@ -36,7 +36,6 @@ from gdsurgeon.runtime.protocol import Result
 from gdsurgeon.runtime.tensor import Array, Tensor, from_numpy
 from gdsurgeon.specification.specify import Asked
 from gdsurgeon.text import and_more, named, told_apart
-from gdsurgeon.values import EXACT
 from gdsurgeon.wire.protos import GraphDef
 from gdsurgeon.wire.write import read_chunks
 
@@ -75,7 +74,7 @@ def prove_gradients(context: ProofContext, claim: Gradients) -> Trial:
     trial = side_by_side(context, plan, same, inside)
     trial.statement, trial.runs[0].on_refusal = STATEMENT, _on_refusal
     for pair in trial.pairs:
-        pair.tolerance, pair.site = None if node_of(pair.after) in own else EXACT, False
+        pair.exact, pair.site = node_of(pair.after) not in own, False
     for sample in trial.each_sample():
         if sample == 0 and trial.failure is None:
             check_differences(original, claim, asked is not None and bool(asked.arguments.get("weights")), trial)

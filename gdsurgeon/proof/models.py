@@ -244,7 +244,7 @@ def _check_golden(name: str, subject: Subject, inside: Collection[str], golden: 
 
 def check_compared(golden: Golden, proof: Proof) -> None:
     """Raises NotValidatedError if nothing could be compared with the recorded outputs."""
-    if not any(proof.elements.get(o.after) for o in proof.compared if not o.inside):
+    if proof.non_empty.isdisjoint(o.after for o in proof.compared if not o.inside):
         what = f"nothing could be compared with {golden.name}"
         raise nothing_comparable(proof, what, "there are no elements to compare")
 

@@ -20,7 +20,7 @@ from gdsurgeon.analysis.queries.signature import input_nodes, output_nodes
 from gdsurgeon.analysis.traversal.control_flow import ControlFlow, control_flow_of
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.errors import printable, quoted
-from gdsurgeon.graph.attrs import shape_of
+from gdsurgeon.graph.attrs import FullShape, shape_of
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import format_input, nodes_of
 from gdsurgeon.graph.node import Node
@@ -46,7 +46,7 @@ from gdsurgeon.ops.kinds import (
     undefined_outputs,
 )
 from gdsurgeon.ops.reach import UNKNOWN, reach_of
-from gdsurgeon.proof.proof import Skipped
+from gdsurgeon.proof.proof import ENCLOSED, FED, Skipped
 from gdsurgeon.proof.settings import Settings
 
 
@@ -102,8 +102,8 @@ class FetchPlan:
         skipped: outputs that do not run.
         barred: why the model cannot be restored.
         inputs_of_sampled: fetches that are not outputs: inputs of the fed random ops, which no other fetch shows.
-        random_nodes: the names of all random ops upstream of the fetches, seeded or not.
-        enclosed: those of them in a loop or a function, which cannot run once.
+        random_nodes: the names of all random ops upstream of the fetches, seeded or not. The value is `FED` if the op
+            is fed, `ENCLOSED` if it is in a loop or a function and cannot run once, and otherwise ''.
         keeps_state: whether the fetches depend on state that a run can change for the next run.
     """
 
@@ -119,8 +119,7 @@ class FetchPlan:
     skipped: list[Obstacle] = field(default_factory=list)
     barred: Obstacle | None = None
     inputs_of_sampled: Sequence[str] = ()
-    random_nodes: list[str] = field(default_factory=list)
-    enclosed: list[str] = field(default_factory=list)
+    random_nodes: dict[str, str] = field(default_factory=dict)
     keeps_state: bool = False
 
     @property
@@ -193,6 +192,13 @@ def _planner(allow_ops: bool, custom_ops: bool) -> Callable[[Graph], Planner]:
     return lambda graph: Planner(graph, allow_ops, custom_ops)
 
 
+def variable_shape(node: Node) -> FullShape | None:
+    """Returns the shape of a variable; None if a dimension is unknown."""
+    stated = node.attr("shape")
+    dims = shape_of(stated.shape) if stated is not None else None
+    return dims if dims is not None and min(dims, default=0) >= 0 else None
+
+
 class Planner:
     """The outputs of a graph that can run, found in a few passes over the graph."""
 
@@ -230,9 +236,7 @@ class Planner:
     def _assigned_to(self, number: int) -> Assigned | None:
         """Returns how a resource variable can get a generated value, if the file has none and the shape is known."""
         node = self.top.node(number)
-        stated = node.attr("shape")
-        dims = shape_of(stated.shape) if stated is not None else None
-        if self._has_value(number) or dims is None or min(dims, default=0) < 0:
+        if self._has_value(number) or variable_shape(node) is None:
             return None
         for user in map(self.top.node, self.top.users(number)):
             if user.op == "AssignVariableOp" and user.inputs[0].node is node and not user.controls:
@@ -262,32 +266,32 @@ class Planner:
             return True
         return self.outside.may_reach(op) or op in self.graph.functions or definition.takes_functions
 
+    def _obstacle(self, number: int, node: Node, ops: Sequence[str]) -> Obstacle | None:
+        """Returns why a node cannot run; None if it can. `ops` are its op and the ops in its functions."""
+        where = _called(node)
+        if node.op_def is None:
+            return None if self.custom_ops else Obstacle(f"{where} is an unknown op", "custom-ops")
+        if node.op in RESOURCE_VARIABLES and not self._has_value(number) and number not in self._assigned:
+            return Obstacle(f"{where} is a variable without a value in the file")
+        reached = "" if self.allow_ops else self.outside.reached_by(node)
+        if reached and not (self._loading[number] and only_reads(node)):
+            return _reaches(node, reached)
+        if (self._restored or self._assigned) and is_step(node.op):
+            return Obstacle(f"{where} trains variables while other nodes read them")
+        return next((Obstacle(f"{where} may wait forever ({op})") for op in ops if is_blocking(op)), None)
+
     def _look_at(self, number: int, op: str) -> None:
         """Records whether the consumers of a node cannot run, or cannot be compared."""
         node = self.top.node(number)
-        where = _called(node)
-        if node.op_def is None:
-            if not self.custom_ops:
-                self.obstacles[number] = Obstacle(f"{where} is an unknown op", "custom-ops")
+        ops = (op, *sorted(ops_in_functions(node)))
+        obstacle = self._obstacle(number, node, ops)
+        if obstacle is not None:
+            self.obstacles[number] = obstacle
+        if obstacle is not None or node.op_def is None:
             return
-        if op in RESOURCE_VARIABLES and not self._has_value(number) and number not in self._assigned:
-            self.obstacles[number] = Obstacle(f"{where} is a variable without a value in the file")
-            return
-        reached = "" if self.allow_ops else self.outside.reached_by(node)
-        if reached and not (self._loading[number] and only_reads(node)):
-            self.obstacles[number] = _reaches(node, reached)
-            return
-        if (self._restored or self._assigned) and is_step(op):
-            self.obstacles[number] = Obstacle(f"{where} trains variables while other nodes read them")
-            return
-        inside = ops_in_functions(node)
-        for name in (op, *sorted(inside)):
-            if is_blocking(name):
-                self.obstacles[number] = Obstacle(f"{where} may wait forever ({name})")
-                return
-        if any(map(self._keeps_state, (op, *inside))):
+        if any(map(self._keeps_state, ops)):
             self.kept.append(number)
-        if any(map(self._writes, (op, *inside))):
+        if any(map(self._writes, ops)):
             self.writers.append(number)
         # Outputs that depend on a call with random ops run, but are not compared, whatever their seeds. A seeded op in
         # a loop returns the same in both graphs. Outside a loop it is fed like an unseeded op, because its sequence
@@ -318,23 +322,22 @@ class Planner:
         wanted: list[int] = []
         for node in nodes:
             number = self.top.id_of(node)
-            obstacle = self._why_not(number)
-            if obstacle is None and number in self.blocked:
-                obstacle = self.obstacles[self.blocked[number]]
+            obstacle = self._why_not(number) or self.obstacles.get(self.blocked.get(number, -1))
             if obstacle is None:
                 wanted.append(number)
             elif obstacle.reason:
                 plan.skipped.append(obstacle._replace(name=node.name))
-        random = [n for n in self.random if not trust_seeds or n not in self.repeatable]
-        random = [n for n in random if self.top.name(n) not in idle]
+        trusted = self.repeatable if trust_seeds else ()
+        random = [n for n in self.random if n not in trusted and self.top.name(n) not in idle]
         read = self._mark_random(wanted, random, not_sampled, plan)
         plan.inputs_of_sampled = [name for number in read for name in self._tensors(number)]
         wanted += read
         plan.groups = self._groups(wanted)
         above = self.top.upstream(wanted)
-        upstream = [number for number in self.random if above[number]]
-        plan.random_nodes = [self.top.name(number) for number in upstream]
-        plan.enclosed = [self.top.name(number) for number in upstream if not self._can_be_sampled(number)]
+        for number in self.random:
+            if above[number]:
+                plan.random_nodes[self.top.name(number)] = "" if self._can_be_sampled(number) else ENCLOSED
+        plan.random_nodes |= dict.fromkeys(nodes_of(plan.sampled), FED)
         self._add_needs(plan, above)
         plan.keeps_state = any(above[number] for number in (*self.kept, *self.repeatable))
         return plan
@@ -424,13 +427,12 @@ class Planner:
         found = node.output_dtypes
         if found is None:
             return [node.name]  # a custom op: its first output, whatever else it has
-        count = 1 if node.op in MERGE else len(found)
         undefined = self._undefined.get(number, ())
         return [
             format_input(node.name, i)
-            for i in range(count)
-            if dtypes.base_dtype(found[i]) not in (dtypes.RESOURCE, dtypes.VARIANT)
-            and (found[i] < dtypes.REF or number in self._references)
+            for i, dtype in enumerate(found[:1] if node.op in MERGE else found)
+            if dtypes.base_dtype(dtype) not in (dtypes.RESOURCE, dtypes.VARIANT)
+            and (dtype < dtypes.REF or number in self._references)
             and i not in undefined
         ]
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from gdsurgeon.runtime.tensor import Tensor
 
 
+FED, ENCLOSED = "fed", "enclosed"
 Skipped = list[tuple[str, str]]
 """Outputs that do not run, each with the reason."""
 
@@ -162,9 +163,8 @@ class Proof(Data):
         optimized: whether TensorFlow optimized the graphs.
         feeds: the feeds by name, as text.
         made: how the feeds were generated, and why, by name.
-        random_nodes: the random ops that the outputs depend on.
-        drawn: random ops that ran once, and whose values were fed to both graphs.
-        enclosed: random ops in a loop or a function.
+        random_nodes: the random ops that the outputs depend on, each with `FED` if it ran once and its value was fed to
+            both graphs, `ENCLOSED` if it is in a loop or a function, or '' for others.
         skipped: (output, reason) for outputs that did not run.
         unproven: skipped outputs that access resources outside the graph, with the reason; the proof fails without
             them.
@@ -180,8 +180,8 @@ class Proof(Data):
         largest_difference: the largest absolute difference of all compared outputs and samples.
         largest_part: the largest difference as a part of the largest element of its tensor.
         needed: the least tolerance, as rtol and atol, with which all compared floats agree.
-        elements: the number of compared elements of each output, in all samples.
-        numbers: the same, without samples in which every element is NaN.
+        non_empty: the outputs with compared elements in a sample.
+        numeric: those of them with an element that is not NaN.
         onednn_difference: the largest difference with the kernels of oneDNN, if outputs are bit-identical only without.
         deployed: how the graphs compare after TensorFlow optimizes them, if an edit claims this.
         memory: the memory of the optimized gradients, if they have a budget.
@@ -199,9 +199,7 @@ class Proof(Data):
     optimized: bool = False
     feeds: dict[str, str] = field(default_factory=dict)
     made: dict[str, str] = field(default_factory=dict)
-    random_nodes: list[str] = field(default_factory=list)
-    drawn: list[str] = field(default_factory=list)
-    enclosed: list[str] = field(default_factory=list)
+    random_nodes: dict[str, str] = field(default_factory=dict)
     skipped: Skipped = field(default_factory=list)
     unproven: dict[str, str] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
@@ -216,8 +214,8 @@ class Proof(Data):
     largest_difference: float = 0.0
     largest_part: float = 0.0
     needed: float = 0.0
-    elements: dict[str, int] = field(default_factory=dict)
-    numbers: dict[str, int] = field(default_factory=dict)
+    non_empty: set[str] = field(default_factory=set)
+    numeric: set[str] = field(default_factory=set)
     onednn_difference: float = 0.0
     deployed: Deployed | None = None
     memory: MemoryUse | None = None
@@ -228,7 +226,7 @@ class Proof(Data):
         return [output for output in self.outputs if output.comparison is not None]
 
     def note(self, outputs: Iterable[OutputProof]) -> None:
-        """Records the largest difference and the number of compared elements of a sample."""
+        """Records the largest difference of a sample, and the outputs with elements."""
         for output in outputs:
             found = output.comparison
             if found is not None:
@@ -236,8 +234,10 @@ class Proof(Data):
                 self.needed = max(self.needed, found.needed or 0.0)
                 self.is_exact = self.is_exact and found.equal
                 self.largest_part = max(self.largest_part, part_of_largest(found) or 0.0)
-                self.elements[output.after] = self.elements.get(output.after, 0) + found.count
-                self.numbers[output.after] = self.numbers.get(output.after, 0) + (0 if found.nan else found.count)
+                if found.count:
+                    self.non_empty.add(output.after)
+                    if not found.nan:
+                        self.numeric.add(output.after)
 
     def __repr__(self) -> str:
         told = f": {middle_cut(self.statement, 200)}" if self.level == "run" else ""
@@ -291,7 +291,7 @@ class Proof(Data):
             "runtime": self.runtime or None,
             "feeds": self.feeds,
             "feed_origins": self.made,
-            "random": self.random_nodes,
+            "random": [*self.random_nodes],
             "outputs": [output.as_json() for output in self.outputs],
             "compared": sum(not output.inside for output in self.compared),
             "largest_difference": self.largest_difference if self.compared else None,
@@ -331,11 +331,12 @@ def worse(found: Iterable[Deployed | None]) -> Deployed | None:
 _MERGED: Mapping[str, Callable[[Iterable[Any]], object]] = {
     **dict.fromkeys(("samples", "largest_part", "onednn_difference"), max),
     **dict.fromkeys(
-        ("skipped", "equations", "parts", "warnings", "random_nodes", "drawn", "enclosed"),
+        ("skipped", "equations", "parts", "warnings"),
         lambda lists: list(dict.fromkeys(chain(*lists))),
     ),
+    **dict.fromkeys(("non_empty", "numeric"), lambda sets: {*chain(*sets)}),
     **dict.fromkeys(
-        ("feeds", "made", "unproven", "as_graphs"),
+        ("feeds", "made", "random_nodes", "unproven", "as_graphs"),
         lambda mappings: dict(chain(*(mapping.items() for mapping in mappings))),
     ),
     "batches": lambda lists: sorted({*chain(*lists)}),
@@ -352,16 +353,15 @@ def merged(proofs: Sequence[Proof], *, apart: bool = False) -> Proof:
     With `apart`, the proofs belong to different edits: equal names are different outputs, and measured differences of
     one edit do not matter for the others.
     """
-    out = replace(proofs[0], outputs=[*proofs[0].outputs])
+    out = replace(proofs[0])
     for name, combined in _MERGED.items():
         setattr(out, name, combined(getattr(proof, name) for proof in proofs))
-    for proof in proofs[1:]:
-        known = set() if apart else {(o.before, o.after) for o in out.outputs}
-        moved = {} if apart else {(o.before, o.after): o.moved for o in proof.outputs if o.moved is not None}
-        for output in out.outputs:
-            output.moved = moved.get((output.before, output.after), output.moved)
-        out.outputs += [o for o in proof.outputs if (o.before, o.after) not in known]
-        out.elements, out.numbers = proof.elements | out.elements, proof.numbers | out.numbers
+    outputs: dict[tuple[int, str, str], OutputProof] = {}
+    for number, proof in enumerate(proofs):
+        for output in proof.outputs:
+            known = outputs.setdefault((number if apart else 0, output.before, output.after), output)
+            known.moved = output.moved or known.moved
+    out.outputs = [*outputs.values()]
     out.judged = (any if apart else all)(proof.judged for proof in proofs)
     counted_proofs = [proof for proof in proofs if proof.judged] if apart and out.judged else proofs
     out.needed = max(proof.needed for proof in counted_proofs)

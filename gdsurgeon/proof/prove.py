@@ -25,7 +25,7 @@ constant, and on which nodes follow.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from copy import copy
 from dataclasses import replace
@@ -80,10 +80,11 @@ def prove_loads(executor: Executor) -> Proof:
         ValidationError: TensorFlow refuses the graph.
         NotValidatedError: this TensorFlow lacks an op.
     """
-    started = time.monotonic()
+    started, proof = time.monotonic(), Proof("load")
     device = executor.check_device()
     await_loaded(executor, EDITED, "the result")
-    return Proof("load", device=device, runtime=executor.version(), seconds=time.monotonic() - started)
+    finish(proof, executor, device, started)
+    return proof
 
 
 def prove(
@@ -152,7 +153,7 @@ def _proven(context: ProofContext, claim: Claim) -> Trial:
 def _tested(context: ProofContext, claim: Claim) -> Trial:
     """Calls the function that proves `claim`, with graphs in which calls run as the claim requires."""
     if isinstance(claim, SameOutputs | SameGiven) and claim.as_written:
-        load_with(context, [AS_WRITTEN])
+        load_with(context, AS_WRITTEN)
     return _PROVE[type(claim)](context, claim)
 
 
@@ -168,9 +169,8 @@ def _shown_by_graphs(context: ProofContext, claim: Claim, error: NotValidatedErr
     if plan.random:
         raise error
     statement = claim.statement if isinstance(claim, SameGiven) else SAME
-    trial = Trial(context.executor, statement, [], []).run()
-    trial.proof.as_graphs, trial.proof.skipped = {statement: error.message}, plan.reasons
-    trial.proof.unproven = plan.unproven
+    trial = Trial(context.executor, statement, [], [], skipped=plan.reasons).run()
+    trial.proof.as_graphs, trial.proof.unproven = {statement: error.message}, plan.unproven
     return trial
 
 
@@ -223,9 +223,9 @@ def _as_deployed(context: ProofContext, trial: Trial, meanwhile: Callable[[], ob
     try:
         if is_large and not any(run.subject.plan.keeps_state for run in trial.runs):
             with suppress(DiffersError):
-                return _compared(context, trial, [EDITED], meanwhile)
+                return _compared(context, trial, {EDITED: KEYS[EDITED]}, meanwhile)
         context.executor.load_graph(KEYS[ORIGINAL], before, optimize=True)
-        return _compared(context, trial, [ORIGINAL, EDITED], meanwhile)
+        return _compared(context, trial, KEYS, meanwhile)
     except DiffersError as differs:
         differs.code = "optimizer-differs"
         differs.message += "; without TensorFlow's optimizer they are equal, so the optimizer causes the difference"
@@ -233,24 +233,24 @@ def _as_deployed(context: ProofContext, trial: Trial, meanwhile: Callable[[], ob
 
 
 def _compared(
-    context: ProofContext, trial: Trial, optimized: Collection[str], meanwhile: Callable[[], object]
+    context: ProofContext, trial: Trial, keys: Mapping[str, str], meanwhile: Callable[[], object]
 ) -> Deployed:
-    """Returns how the graphs compare if those in `optimized` are optimized. Raises ValidationError.
+    """Returns how the graphs compare; those in `keys` are optimized, under other keys. Raises ValidationError.
 
     A fetched tensor is not optimized away. Grappler also merges nodes although an inner tensor of the merged nodes is
     fetched. Sites are therefore neither compared nor fetched.
     """
-    pairs = [replace(pair, tolerance=None) for pair in trial.pairs if not pair.site]
+    pairs = [replace(pair, exact=False) for pair in trial.pairs if not pair.site]
     needed: set[object] = {end for pair in pairs for end in (pair.expected, pair.actual)}
     needed |= {source for run in trial.runs for source in run.fed.values()}
     runs = []
     for run in trial.runs:
         subject, plan = copy(run.subject), run.subject.plan
         subject.executor = context.executor
-        subject.key = KEYS[subject.key] if subject.key in optimized else subject.key
+        subject.key = keys.get(subject.key, subject.key)
         subject.plan = plan.only({name for name in plan.fetches if Fetch(run.name, name) in needed})
         runs.append(replace(run, subject=subject))
-    is_both = ORIGINAL in optimized
+    is_both = ORIGINAL in keys
     again = optimized_again(trial)
     again.executor, again.runs, again.pairs, again.samples = context.executor, runs, pairs, 1
     again.varying_run, again.meanwhile = trial.varying_run if is_both else None, meanwhile

@@ -7,7 +7,7 @@ original determines the fetches of both graphs.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
@@ -44,7 +44,6 @@ from gdsurgeon.proof.trial import (
     random_reasons,
 )
 from gdsurgeon.text import counted, listed, named
-from gdsurgeon.values import EXACT
 from gdsurgeon.wire.protos import AttrValue
 
 MOST_FETCHED = 100
@@ -62,7 +61,7 @@ def prove_same_outputs(context: ProofContext, claim: SameOutputs) -> Trial:
     if not claim.judged:
         trial.judged, trial.varying_run = False, None
         return trial.run()
-    seeds = _with_one_seed(context.change.after) if plan.random else []
+    seeds = _with_one_seed(context.change.after) if plan.random else {}
     try:
         if seeds or claim.even_alone:
             context.executor.loaded(ORIGINAL)
@@ -76,9 +75,9 @@ def prove_same_outputs(context: ProofContext, claim: SameOutputs) -> Trial:
     if not seeds:
         return prove_alone(context, why)
     # Random ops in functions cannot be fed. Graphs that differ may have sampled in a different order.
-    load_with(context, [*([AS_WRITTEN] if claim.as_written else []), *seeds])
+    load_with(context, (AS_WRITTEN if claim.as_written else {}) | seeds)
     names = listed(map(quoted, plan.random_ops), 3)
-    plan = replace(plan, random=set(), sampled=[], random_nodes=[], enclosed=[])
+    plan = replace(plan, random=set(), sampled=[], random_nodes={})
     again = side_by_side(context, plan, claim, inside)
     again.warnings, again.varying_run = [f"{names}: random; both graphs run with the same seed"], None
     try:
@@ -184,13 +183,19 @@ def side_by_side(context: ProofContext, plan: FetchPlan, claim: SameOutputs, ins
     original = context.original(plan)
     sites = {*claim.also} - {*inside} - {node.name for node in output_nodes(change.before)}
     reasons = random_reasons(plan) | ({} if claim.may_differ else dict(claim.except_for))
-    pairs: list[ComparedPair] = []
-    for name in plan.fetches:
-        node = node_of(name)
-        pair = ComparedPair(name, after(name), Fetch(ORIGINAL, name), Fetch(EDITED, after(name)), reasons.get(name, ""))
-        pair.inside, pair.site = node in inside or name in plan.inputs_of_sampled, node in sites
-        pair.accepted_because = claim.except_for.get(name, "") if claim.may_differ else ""
-        pairs.append(pair)
+    pairs = [
+        ComparedPair(
+            name,
+            after(name),
+            Fetch(ORIGINAL, name),
+            Fetch(EDITED, after(name)),
+            reasons.get(name, ""),
+            inside=node_of(name) in inside or name in plan.inputs_of_sampled,
+            site=node_of(name) in sites,
+            accepted_because=claim.except_for.get(name, "") if claim.may_differ else "",
+        )
+        for name in plan.fetches
+    ]
     edited = Subject(context.executor, EDITED, change.after, plan=_edited_plan(context, plan))
     fed = {after(name): SameFeed(ORIGINAL, name) for name in original.feedable}
     intent = change.intent
@@ -229,7 +234,7 @@ def only_downstream(context: ProofContext, trial: Trial) -> None:
     if not trial.tolerance.is_exact:
         reached = reached_after(context)
         for pair in trial.pairs:
-            pair.tolerance = None if node_of(pair.after) in reached else EXACT
+            pair.exact = node_of(pair.after) not in reached
 
 
 def reached_after(context: ProofContext) -> AbstractSet[str]:
@@ -249,7 +254,7 @@ def something_compared(proof: Proof, *, by_sites: bool | None = None) -> None:
     sites = not proof.tolerance.of_largest if by_sites is None else by_sites
     if not any(not o.inside or (o.site and sites) for o in proof.compared):
         raise nothing_comparable(proof)
-    empty = [o.after for o in proof.compared if not proof.elements.get(o.after)]
+    empty = [o.after for o in proof.compared if o.after not in proof.non_empty]
     if len(empty) == len(proof.compared):
         raise NotValidatedError(
             f"nothing could be compared: on these feeds {named(empty, 5)} "
@@ -258,15 +263,12 @@ def something_compared(proof: Proof, *, by_sites: bool | None = None) -> None:
             tensors=empty,
             advice=("give-others", DO_WITHOUT),
         )
-    nan = [o.after for o in proof.compared if o.after not in empty and not proof.numbers.get(o.after)]
+    all_nan = proof.non_empty - proof.numeric
+    nan = [o.after for o in proof.compared if o.after in all_nan]
+    line = "on these feeds {names} {what}, so there is nothing in {them} to compare; use {feeds} to give other inputs"
     for names, one, many in ((empty, "has no elements", "have no elements"), (nan, "is all NaN", "are all NaN")):
-        if names:
-            line = (
-                "on these feeds {names} {what}, so there is nothing in {them} to compare; use {feeds} to "
-                "give other inputs"
-            )
-            facts = {"what": one if len(names) == 1 else many, "them": "it" if len(names) == 1 else "them"}
-            proof.warnings.append(Line(line, names=named(names, 5), **facts))
+        what, them = (one, "it") if len(names) == 1 else (many, "them")
+        proof.warnings += [Line(line, names=named(names, 5), what=what, them=them)] if names else []
 
 
 # -- no claim about values that the edit changes --------------------------------------------------------------
@@ -389,11 +391,11 @@ def _without_weights(refusal: RunRefused) -> GdsurgeonError:
 # -- graphs with other attributes --------------------------------------------------------------------------------
 
 
-Attrs = tuple[Collection[str], Mapping[str, AttrValue]]
-"""New values of some attributes of all nodes with certain ops, also in functions."""
+Attrs = dict[str, dict[str, AttrValue]]
+"""For some ops, new values of some attributes of all nodes with this op, also in functions."""
 
 
-AS_WRITTEN: Attrs = CALLS, {"config_proto": bytes_value(NO_OPTIMIZER_OF_ITS_OWN)}
+AS_WRITTEN: Attrs = {op: {"config_proto": bytes_value(NO_OPTIMIZER_OF_ITS_OWN)} for op in CALLS}
 """The attributes of function calls that are not optimized separately.
 
 By default, a call optimizes its function in its first run, even if the session does not optimize. The results are then
@@ -401,18 +403,18 @@ rounded differently from the same nodes outside a function.
 """
 
 
-def _with_one_seed(graph: Graph) -> list[Attrs]:
-    """Returns the attributes that make all random ops sample the same numbers; [] if an op of `graph` has no seed."""
-    seeds, out = {"seed": int_value(1), "seed2": int_value(1)}, list[Attrs]()
+def _with_one_seed(graph: Graph) -> Attrs:
+    """Returns the attributes that make all random ops sample the same numbers; {} if an op of `graph` has no seed."""
+    seeds, out = {"seed": int_value(1), "seed2": int_value(1)}, Attrs()
     for op in {usage.op for usage in op_usage(graph) if is_random(usage.op)}:
         definition = op_def(op)
         if definition is None or not seeds.keys() <= definition.attrs.keys():
-            return []
-        out.append(([op], seeds | ({DETERMINISTIC: bool_value(True)} if DETERMINISTIC in definition.attrs else {})))
+            return {}
+        out[op] = seeds | ({DETERMINISTIC: bool_value(True)} if DETERMINISTIC in definition.attrs else {})
     return out
 
 
-def load_with(context: ProofContext, others: Sequence[Attrs]) -> None:
+def load_with(context: ProofContext, attrs: Attrs) -> None:
     """Loads both graphs again with other attributes, under the same keys. The edited graph must have loaded.
 
     Raises:
@@ -422,17 +424,16 @@ def load_with(context: ProofContext, others: Sequence[Attrs]) -> None:
     for key, graph, called in ((ORIGINAL, change.before, change.name), (EDITED, change.after, change.called)):
         copy = graph.copy()
         version = copy.version
-        for ops, values in others:
-            _set_attrs(copy, ops, values)
+        _set_attrs(copy, attrs)
         if copy.version != version:
             await_loaded(executor, key, called)
             executor.load_graph(key, copy)
 
 
-def _set_attrs(graph: Graph, ops: Collection[str], values: Mapping[str, AttrValue]) -> None:
+def _set_attrs(graph: Graph, attrs: Attrs) -> None:
     topology = topology_of(graph)
-    for node in map(topology.node, topology.with_ops(ops)):
-        for key, value in values.items():
+    for node in map(topology.node, topology.with_ops(attrs)):
+        for key, value in attrs[node.op].items():
             data = value.SerializeToString(deterministic=True)
             if node.attr_bytes(key) != data:
                 graph.set_attr(node, key, data)
@@ -440,7 +441,7 @@ def _set_attrs(graph: Graph, ops: Collection[str], values: Mapping[str, AttrValu
         changed = type(function)()
         changed.CopyFrom(function)
         for node_def in changed.node_def:
-            for key, value in values.items() if node_def.op in ops else ():
+            for key, value in attrs.get(node_def.op, {}).items():
                 node_def.attr[key].CopyFrom(value)
         if changed != function:
             graph.functions.replace(changed)

@@ -21,13 +21,13 @@ from gdsurgeon.feeds.input_spec import (
 )
 from gdsurgeon.feeds.numbers import input_seed, numbers
 from gdsurgeon.feeds.overrides import Overrides
-from gdsurgeon.graph.attrs import FullShape, format_shape, shape_of
+from gdsurgeon.graph.attrs import FullShape, format_shape
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.serving import Restoring
 from gdsurgeon.ops.dtypes import STRING, base_dtype, dtype_name, element_size
 from gdsurgeon.proof.change import restoring_runs
 from gdsurgeon.proof.executor import DO_WITHOUT, Executor, Refused
-from gdsurgeon.proof.plan import FetchPlan
+from gdsurgeon.proof.plan import FetchPlan, variable_shape
 from gdsurgeon.runtime.client import Pending
 from gdsurgeon.runtime.protocol import Result, RunSummary
 from gdsurgeon.runtime.tensor import Tensor
@@ -79,7 +79,6 @@ class Subject:
         plan: the fetches and the required feeds.
         overrides: the user's feeds.
         name: of its runs; '': `key`.
-        bound: placeholders that other code feeds.
         picture: height and width of images for string inputs; None: any.
         seed_suffix: changes the values, compared with inputs of the same name.
         batches: whether every other sample is a batch of two if the shapes allow it.
@@ -93,28 +92,24 @@ class Subject:
     plan: FetchPlan
     overrides: Overrides = field(default_factory=Overrides)
     name: str = ""
-    bound: InitVar[Collection[str]] = ()
     picture: tuple[int, int] | None = None
     seed_suffix: str = ""
     batches: InitVar[bool] = True
     defaults: InitVar[bool] = True
 
-    def __post_init__(self, bound: Collection[str], batches: bool, defaults: bool) -> None:
+    def __post_init__(self, batches: bool, defaults: bool) -> None:
         graph, overrides, given = self.graph, self.overrides, {*self.overrides.names()}
         self.name = self.name or self.key
         loaded = {
             name.removesuffix(":0"): value for run in restoring_runs(graph) for name, value in _paths(run).items()
         }
-        fed_elsewhere = {*bound, *loaded}
         self.paths: Feeds = {name: value for name, value in loaded.items() if name in self.plan.placeholders}
         """The inputs that a loader feeds."""
         self.specs: list[InputSpec] = [
-            overridden(input_spec(graph[name]), overrides)
-            for name in self.plan.placeholders
-            if name not in fed_elsewhere
+            overridden(input_spec(graph[name]), overrides) for name in self.plan.placeholders if name not in loaded
         ]
         for name in self.plan.defaults:
-            if name in fed_elsewhere:
+            if name in loaded:
                 continue
             with suppress(NotValidatedError):  # no feed can be generated, so the input keeps its default
                 spec = overridden(input_spec(graph[name]), overrides)
@@ -288,18 +283,13 @@ class Subject:
         for group in range(len(self.plan.groups)):
             self.executor.drop(self.result(sample, group))
 
-    @property
-    def made(self) -> dict[str, str]:
-        """How the feeds of the inputs are generated, by name."""
-        return {spec.name: description(spec, self.shapes.get(spec.name)) for spec in self.specs}
-
-    def describe_feeds(self, feeds: Feeds) -> dict[str, str]:
-        """Returns feeds as text, such as ``float32 [1,224,224,3]``."""
-        return {
-            name: f"{dtype_name(value.dtype)} {format_shape(value.shape)}"
-            for name, value in feeds.items()
-            if isinstance(value, Tensor) and name in self.shapes
-        }
+    def described(self, feeds: Feeds) -> Iterator[tuple[str, str, str]]:
+        """Yields the names of inputs, their feeds as text, such as ``float32 [1,3]``, and how these are generated."""
+        for spec in self.specs:
+            value = feeds.get(spec.name)
+            if isinstance(value, Tensor):
+                text = f"{dtype_name(value.dtype)} {format_shape(value.shape)}"
+                yield spec.name, text, description(spec, self.shapes.get(spec.name))
 
     def _find_shapes(self, sample: int, attempt: Callable[[Shapes], Finished]) -> Finished:
         """Does the runs of the first sample in the first shapes that TensorFlow accepts; `attempt` does one of them."""
@@ -363,12 +353,12 @@ class Subject:
 
     def _is_unfixable(self, refused: Refused) -> bool:
         """Returns whether no other feed would help, because the graph itself is wrong or too large."""
-        if refused.code in ("resource_exhausted", "failed_precondition"):
-            return True
-        if refused.text.startswith("Cannot parse tensor from proto"):
-            return True
         is_elsewhere = "No OpKernel" in refused.text or "Cannot assign a device" in refused.text
-        return bool(self.specs) and all(spec.given for spec in self.specs) and not is_elsewhere
+        return (
+            refused.code in ("resource_exhausted", "failed_precondition")
+            or refused.text.startswith("Cannot parse tensor from proto")
+            or (bool(self.specs) and all(spec.given for spec in self.specs) and not is_elsewhere)
+        )
 
     def _feeds(self, sample: int, shapes: Shapes, bound: Feeds) -> Feeds:
         """Returns values for unbound inputs and variables; equal names get equal values in every graph."""
@@ -393,13 +383,9 @@ def _paths(run: Restoring) -> dict[str, Tensor]:
 def variable_spec(graph: Graph, name: str) -> VariableSpec | None:
     """Returns how to generate a value for a variable; None if its shape or dtype does not allow one."""
     node = graph[name]
-    shape = node.attr("shape")
-    kind = node.plain_attr("dtype")
+    dims, kind = variable_shape(node), node.plain_attr("dtype")
     dtype = kind if isinstance(kind, int) else base_dtype(node.output.dtype)
-    dims = shape_of(shape.shape) if shape is not None else None
-    if dims is None or min(dims, default=0) < 0 or not element_size(dtype):
-        return None
-    return VariableSpec(name, dtype, dims)
+    return VariableSpec(name, dtype, dims) if dims is not None and element_size(dtype) else None
 
 
 def _combinations(specs: list[InputSpec]) -> list[Shapes]:
@@ -414,7 +400,7 @@ def _choices(specs: list[InputSpec]) -> Iterator[tuple[FullShape, ...]]:
         yield from (tuple(_agreeing(spec, specs, length) for spec in specs) for length in LENGTHS)
     longest = max((len(spec.shapes) for spec in specs), default=1)
     for step in range(1, longest):
-        for alone in (None, *range(len(specs))) if len(specs) > 1 else (None,):
+        for alone in (None, *range(len(specs))):
             # First all inputs change their shapes together, then one at a time.
             yield tuple(
                 spec.shapes[min(step, len(spec.shapes) - 1) if alone in (None, i) else 0]
@@ -426,9 +412,6 @@ def _agreeing(spec: InputSpec, specs: list[InputSpec], length: int) -> FullShape
     """Returns a shape in which unknown dimensions are those of other inputs, or `length`; a batch is 1."""
     if spec.stated is None or len(spec.shapes) == 1:
         return spec.shapes[0]
-    known: dict[int, int] = {}
-    for other in specs:
-        for i, dim in enumerate(other.stated or ()):
-            if dim >= 0:
-                known.setdefault(i, dim)
+    # The first input with a known dimension determines it.
+    known = {i: dim for other in reversed(specs) for i, dim in enumerate(other.stated or ()) if dim >= 0}
     return tuple(dim if dim >= 0 else known.get(i, length if i else 1) for i, dim in enumerate(spec.stated))

@@ -273,7 +273,7 @@ def _trial(
     change, edited, first = context.change, _edited(context, references), references[0]
     if first.part is None:
         statement, first, edited = _rewired(context, statement, references, edited)
-        first = _cut(context, first, edited)
+        first = _cut(first, edited)
     known = {change.intent.after(node.name) for node in input_nodes(change.before)}
     new_inputs = [spec.name for spec in edited.specs if spec.name not in known]
     run = TrialRun(edited, edited_name=change.called, reverses_feeds=True, loads=edited.key == REWIRED)
@@ -281,8 +281,8 @@ def _trial(
 
     def on_edit_refusal(refused: RunRefused) -> GdsurgeonError:
         is_added = refused.node in change.intent.copied.values()
-        added = [reference.part.role for reference in references[1:] if reference.part is not None]
-        if is_added and refused.error is not None and "pre" in added:
+        has_pre = any(reference.part is not None and reference.part.role == "pre" for reference in references[1:])
+        if is_added and refused.error is not None and has_pre:
             return refused.error  # no feed fits the preprocessing
         if first.given and is_added:
             names = ", ".join(map(quoted, first.given))
@@ -489,7 +489,7 @@ def _rewired(
     return statement, original, edited
 
 
-def _cut(context: ProofContext, reference: _Reference, edited: Subject) -> _Reference:
+def _cut(reference: _Reference, edited: Subject) -> _Reference:
     """Returns `reference`; if tensors are both replaced and compared, their consumers read placeholders.
 
     A fed tensor does not have its own value, so its consumers read a placeholder instead.
@@ -548,11 +548,19 @@ def _reference_run(
         given={topology.code(graph.tensor(name)) for name in given},
     )
     run_nodes = frozenset(map(topology.name, members(flags)))  # if the given tensors are fed
-    plan = replace(plan.only(tensors), sampled=[draw for draw in plan.sampled if node_of(draw) in run_nodes])
-    plan.assigned = [a._replace(seed=reference.copies.get(a.variable, a.variable)) for a in plan.assigned]
-    bound = frozenset((*plan.placeholders, *plan.defaults)) - run_nodes
-    subject = Subject(context.executor, reference.key, graph, plan, bound=bound, seed_suffix="reference")
-    subject.variables = [variable for variable in subject.variables if variable.name in run_nodes]
+
+    def in_run(names: Iterable[str]) -> list[str]:
+        return [name for name in names if node_of(name) in run_nodes]
+
+    plan = replace(
+        plan.only(tensors),
+        sampled=in_run(plan.sampled),
+        placeholders=in_run(plan.placeholders),
+        defaults=in_run(plan.defaults),
+        variables=in_run(plan.variables),
+        assigned=[a._replace(seed=reference.copies.get(a.variable, a.variable)) for a in plan.assigned],
+    )
+    subject = Subject(context.executor, reference.key, graph, plan, seed_suffix="reference")
     feeds = {*edited.subject.feedable, *edited.fed}
     fed: dict[str, FeedSource] = {
         name: SameFeed(edited.name, after) for name in subject.feedable if (after := copy(name)) in feeds
@@ -568,16 +576,14 @@ def _reference_run(
     reasons = dict(plan.reasons) | reasons
     random, mine = random_reasons(edited.subject.plan), subject.places()
     role, results = (part.role, dict(part.results)) if part is not None else ("", {})
-    deciding = [*reference.deciding, *((name, copy(name)) for name in read)]
-    for inside, pairs in ((False, reference.pairs), (True, deciding)):
-        for tensor, after in pairs:
-            is_site = not inside and tensor in reference.sites
-            before = f"{role}({after if role == 'post' and tensor in results else tensor})" if role else tensor
-            if after in places and tensor in mine:
-                pair = ComparedPair(before, after, Fetch(subject.name, tensor), Fetch(EDITED, after))
-                pair.reason, pair.inside, pair.site = random.get(after, ""), inside, is_site
-                out.append(pair)
-            elif not (inside or is_site):
-                reason = reasons.get(node_of(after)) or reasons.get(node_of(tensor))
-                skipped.append((after, reason or "a value that cannot be fetched"))
+    compared = dict(reference.pairs)
+    for tensor, after in (*reference.pairs, *reference.deciding, *((name, copy(name)) for name in read)):
+        inside, is_site = tensor not in compared, tensor in reference.sites
+        before = f"{role}({after if role == 'post' and tensor in results else tensor})" if role else tensor
+        if after in places and tensor in mine:
+            ends = Fetch(subject.name, tensor), Fetch(EDITED, after)
+            out.append(ComparedPair(before, after, *ends, random.get(after, ""), inside, is_site))
+        elif not (inside or is_site):
+            reason = reasons.get(node_of(after)) or reasons.get(node_of(tensor))
+            skipped.append((after, reason or "a value that cannot be fetched"))
     return run, out, skipped

@@ -7,7 +7,9 @@ it, and check what its proof shows.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any, NamedTuple
@@ -259,7 +261,7 @@ class ComparedPair:
         reason: why they are not compared; '' if they are.
         inside: whether the tensor is not an output, but an output was decided by it.
         site: whether the tensor is an inner tensor at which the edit changed the computation.
-        tolerance: by how much floats may differ; None: the tolerance of the trial.
+        exact: whether they must be bit-identical, whatever the tolerance of the trial.
         channels: the axis of channels that are each compared with their own largest element; None: the whole tensor.
         accepted_because: why a difference is accepted; a different pair counts as not compared.
         measured: whether the difference is only measured.
@@ -273,7 +275,7 @@ class ComparedPair:
     reason: str = ""
     inside: bool = False
     site: bool = False
-    tolerance: Tolerance | None = None
+    exact: bool = False
     channels: int | None = None
     accepted_because: str = ""
     measured: bool = False
@@ -353,8 +355,8 @@ class Trial:
     def __post_init__(self) -> None:
         self.proof, self.fed = Proof("run"), {}
         self._summaries: dict[str, list[RunSummary]] = {}
-        self._worst: dict[str, Comparison] = {}  # the largest difference of each different output
-        self._moved: dict[str, Comparison] = {}  # the same for outputs that are only measured
+        self._found = defaultdict[str, list[Comparison]](list)  # the differences of each different output
+        self._moved = defaultdict[str, list[Comparison]](list)  # the same for outputs that are only measured
         self._accepted: dict[str, str] = {}
         self._omitted: set[str] = set()
         self._repeat = 0  # the number of the repetition of a sample
@@ -401,7 +403,7 @@ class Trial:
                     self.executor.drop(f"{_EXPECTED} {sample}")
             self._raise_failure()
         for output in self.proof.outputs:
-            output.moved = self._moved.get(output.after, output.moved)
+            output.moved = max(self._moved[output.after], key=_extent, default=None)
         if not self.proof.samples:
             self.proof.equations, self.proof.parts = [], []
 
@@ -442,8 +444,7 @@ class Trial:
         self._runs = {run.name: run for run in (*self.earlier, *self.runs)}
         self._places = {name: run.subject.places() for name, run in self._runs.items()}
         if self.runs:
-            plan = self.subject(self.lead).plan
-            proof.random_nodes, proof.enclosed, proof.drawn = plan.random_nodes, plan.enclosed, nodes_of(plan.sampled)
+            proof.random_nodes = self.subject(self.lead).plan.random_nodes
 
     def _check_something_to_run(self) -> None:
         lead = self.subject(self.lead)
@@ -489,20 +490,22 @@ class Trial:
         wrong = self._wrong(outputs) if self.judged else []
         if wrong and self.failure is None:
             self.failure, proof.outputs = Failure(sample, wrong, dict(self.fed)), outputs
-        for largest, differences, key in (
-            (self._moved, [(output.after, output.moved) for output in outputs], _extent),
-            (self._worst, [(output.after, output.comparison) for output in wrong], _needed),
-        ):
-            for name, found in differences:
-                if found is not None:
-                    largest[name] = max(largest.get(name, found), found, key=key)
+        for output in outputs:
+            if output.moved is not None:
+                self._moved[output.after].append(output.moved)
+        for output in wrong:
+            if output.comparison is not None:
+                self._found[output.after].append(output.comparison)
         return bool(wrong)
 
     def _run_all(self, sample: int) -> None:
         """Does all runs of a sample.
 
         Graphs that run separately may each accept a larger batch, but not together. Then all samples get batches of
-        one.
+        one. Runs that feed a refused run are repeated in other shapes.
+
+        Raises:
+            GdsurgeonError: TensorFlow refuses a run in all shapes.
         """
         try:
             for run in self.runs:
@@ -520,25 +523,13 @@ class Trial:
             elif run.optional:
                 raise _Ended from refused
             else:
-                self._run_in_other_shapes(run, sample, run.error_of(refused), refused.__cause__)
-
-    def _run_in_other_shapes(
-        self, run: TrialRun, sample: int, error: GdsurgeonError, cause: BaseException | None
-    ) -> None:
-        """Repeats all runs if the tensors that other runs feed to `run` can have other shapes.
-
-        A preprocessing graph may accept images of any size, but the model accepts one size.
-
-        Raises:
-            GdsurgeonError: `error`, if they cannot, or TensorFlow refuses all shapes.
-        """
-        givers = {source.run for source in run.fed.values() if isinstance(source, Fetch)}
-        if sample or run.edited_name or not any(self.subject(giver).try_other_shapes() for giver in givers):
-            raise error from cause
-        try:
-            self._run_all(sample)
-        except NotValidatedError:
-            raise error from cause
+                # A preprocessing graph may accept images of any size, but the model accepts one size.
+                givers = {source.run for source in run.fed.values() if isinstance(source, Fetch)}
+                error, may_retry = run.error_of(refused), not (sample or run.edited_name)
+                if may_retry and any(self.subject(giver).try_other_shapes() for giver in givers):
+                    with suppress(NotValidatedError):
+                        return self._run_all(sample)
+                raise error from refused.__cause__
 
     def _carry_out(self, run: TrialRun, sample: int) -> None:
         """Does `run`, and the runs that start at the same time."""
@@ -637,7 +628,7 @@ class Trial:
         return [output for output, pair in zip(outputs, self.pairs, strict=True) if self._differs(output, pair)]
 
     def _tolerance(self, pair: ComparedPair) -> Tolerance:
-        return self.tolerance if pair.tolerance is None else pair.tolerance
+        return EXACT if pair.exact else self.tolerance
 
     def _differs(self, output: OutputProof, pair: ComparedPair) -> bool:
         return output.comparison is not None and not agrees(output.comparison, self._tolerance(pair))
@@ -675,10 +666,9 @@ class Trial:
             if names is None or run.name in self._omitted:
                 continue
             own = {n: value for n, value in self.fed[run.name].items() if not isinstance(run.fed.get(n), SameFeed)}
-            made = run.subject.made
-            for name, text in run.subject.describe_feeds(own).items():
-                self.proof.feeds[names.get(name, name)] = text
-                self.proof.made[names.get(name, name)] = made[name]
+            for name, text, made in run.subject.described(own):
+                shown_name = names.get(name, name)
+                self.proof.feeds[shown_name], self.proof.made[shown_name] = text, made
         for pair, output in shown[:MOST_SHOWN] if self.shown else ():
             if prod(output.shape) * 8 <= MOST_SHOWN_BYTES:
                 output.value = shown_value(self.executor.fetched(self.result(pair.actual, 0)))
@@ -691,7 +681,8 @@ class Trial:
         what = "tensors" if any(output.inside for output in compared) else "outputs"
         before = {output.after: output.before for output in self.proof.outputs if self.tolerance.of_largest}
         lines = []
-        for name, found in self._worst.items():
+        for name, differences in self._found.items():
+            found = max(differences, key=lambda each: each.needed or 0.0)
             old = before.get(name, name)
             label = printable(name) if old == name else f"{printable(old)} (now {printable(name)})"
             lines.append(f"{label}: {difference(found, of_largest=bool(self.tolerance.of_largest))}")
@@ -700,7 +691,7 @@ class Trial:
         raise DiffersError(
             f"{message} {len(wrong)} of {len(compared)} {what} (feed {feed})",
             self.proof,
-            facts={"sample": feed, "wrong": len(wrong), "compared": len(compared), "tensors": list(self._worst)},
+            facts={"sample": feed, "wrong": len(wrong), "compared": len(compared), "tensors": list(self._found)},
             details=first_lines(lines, MOST_LISTED, f"other {what}"),
             advice=self.advice or (),
         )
@@ -711,11 +702,6 @@ def optimized_again(trial: Trial) -> Trial:
     tolerance = trial.tolerance
     tolerance = Tolerance(OPTIMIZED_TOLERANCE, OPTIMIZED_TOLERANCE) if tolerance.is_exact else tolerance
     return replace(trial, tolerance=tolerance, optimized=True)
-
-
-def _needed(found: Comparison) -> float:
-    """Returns the tolerance with which an output would be close; 0 if no tolerance suffices."""
-    return found.needed or 0.0
 
 
 def _extent(found: Comparison) -> tuple[bool, float, int]:
@@ -811,7 +797,7 @@ def nothing_comparable(
 def nothing_to_run(subject: Subject, name: str) -> NotValidatedError:
     """Returns the error for a graph without an output that can be run."""
     reasons = list(dict.fromkeys(s.reason for s in subject.plan.skipped))
-    why = joined("; ", reasons[:3]) if reasons else "no output has a value that can be fetched"
+    why = joined("; ", reasons[:3]) or "no output has a value that can be fetched"
     line = Line("no output of {name} can be computed by the proof: {why}", name=name, why=why)
     advice = sorted({s.advice for s in subject.plan.skipped if s.advice}, reverse=True)
     return NotValidatedError(line, code="nothing-comparable", advice=(*advice, DO_WITHOUT))

@@ -234,10 +234,11 @@ def left_out(proof: Proof) -> Iterator[Entry]:
 
 def chance(proof: Proof, *, two: bool = True) -> str:
     """Returns how the values of random ops were chosen in a run of one graph, or of two."""
-    sampled = [name for name in proof.random_nodes if name in proof.drawn]
-    others = [name for name in proof.random_nodes if name not in proof.drawn]
-    inside = [name for name in others if name in proof.enclosed]
-    single = [name for name in others if name not in proof.enclosed]
+    from gdsurgeon.proof.proof import ENCLOSED, FED
+
+    sampled, inside, single = (
+        [name for name, kind in proof.random_nodes.items() if kind == wanted] for wanted in (FED, ENCLOSED, "")
+    )
     what = "sampled once and fed to both graphs" if two else "sampled in each run"
     parts = [f"{listed(sampled, 3)}: {what}"] if sampled else []
     parts += [f"{listed(inside, 3)}: in a loop or a function"] if inside else []

@@ -59,7 +59,7 @@ from gdsurgeon.errors import EditError, NotValidatedError, UsageError, Validatio
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.gradients.backward_pass import weights_of
 from gdsurgeon.graph.load import from_bytes
-from gdsurgeon.proof.change import edited
+from gdsurgeon.proof.change import Change
 from gdsurgeon.proof.executor import Executor
 from gdsurgeon.proof.proof import Proof
 from gdsurgeon.proof.prove import prove
@@ -213,7 +213,7 @@ def tried(executor: Executor, edit: Edit, asked: Any = None) -> Proof:
     result = edit(graph)
     result.asked = asked or result.asked
     executor.load(EDITED, read_chunks(graph.chunks()))
-    return prove(executor, edited(graph, result), Overrides())
+    return prove(executor, Change(graph.pristine(), graph, result), Overrides())
 
 
 @pytest.mark.parametrize("options", [{}, {"weights": True, "names": (), "xs": ()}, {"grad_ys": ()}])

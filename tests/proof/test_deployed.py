@@ -18,7 +18,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.proof import executor as executor_module
 from gdsurgeon.proof import prove as prove_module
-from gdsurgeon.proof.change import edited
+from gdsurgeon.proof.change import Change
 from gdsurgeon.proof.executor import Executor
 from gdsurgeon.proof.proof import DiffersError, Proof
 from gdsurgeon.proof.prove import KEYS, prove
@@ -53,7 +53,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bool]]:
 
 def proven(found: Graph, loaded: bytes, meanwhile: Callable[[], object] = lambda: None) -> Proof:
     """The proof that FOUND is simplified, by a process in which TensorFlow has taken LOADED for the result."""
-    change = edited(found, simplify(found))
+    change = Change(found.pristine(), found, simplify(found))
     with Executor(Settings()) as executor:
         executor.load_graph(ORIGINAL, change.before)
         executor.load(EDITED, loaded)
@@ -170,7 +170,7 @@ def test_what_a_folded_detector_chooses_from_is_compared_as_it_is_deployed(monke
         )  # fmt: skip
 
     found = from_bytes(detector(1.0))
-    change = edited(found, simplify(found, fold_bn=True))
+    change = Change(found.pristine(), found, simplify(found, fold_bn=True))
     written = read_chunks(found.chunks())
 
     def proof() -> Proof:

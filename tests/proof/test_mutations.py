@@ -18,7 +18,7 @@ from gdsurgeon.edits.inline import inline
 from gdsurgeon.errors import ValidationError
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.proof.accounting import check_accounted
-from gdsurgeon.proof.change import edited
+from gdsurgeon.proof.change import Change
 from gdsurgeon.proof.executor import Executor
 from gdsurgeon.proof.proof import Proof
 from gdsurgeon.proof.prove import prove
@@ -41,7 +41,7 @@ def proven(executor: Executor, edit: Edit) -> Proof:
     result = edit(graph)
     account(graph, result)
     executor.load(EDITED, read_chunks(graph.chunks()))
-    return prove(executor, edited(graph, result), Overrides())
+    return prove(executor, Change(graph.pristine(), graph, result), Overrides())
 
 
 VARIANTS: dict[str, Edit] = {
@@ -113,7 +113,7 @@ def test_a_wrong_edit_is_caught(name: str, both: Executor) -> None:
         with pytest.raises(ValidationError):
             check_accounted(graph, result, [mutation.data])
             both.load(EDITED, mutation.data)
-            prove(both, edited(graph, result), Overrides())
+            prove(both, Change(graph.pristine(), graph, result), Overrides())
             pytest.fail(f"nothing reports {mutation[:3]}", pytrace=False)
 
 
@@ -140,7 +140,7 @@ def test_a_wrong_value_is_found_by_running_only(name: str, both: Executor) -> No
         mutation = found[list(EDITS).index(name) % len(found)]
         both.load(EDITED, mutation.data)
         with pytest.raises(ValidationError) as error:
-            prove(both, edited(graph, result), Overrides())
+            prove(both, Change(graph.pristine(), graph, result), Overrides())
         assert error.value.code == "differs", mutation[:3]
 
 

@@ -24,7 +24,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.proof import plan, trial
 from gdsurgeon.proof.executor import Executor
 from gdsurgeon.proof.plan import plan_with
-from gdsurgeon.proof.proof import DiffersError, OutputProof
+from gdsurgeon.proof.proof import FED, DiffersError, OutputProof
 from gdsurgeon.proof.subject import Subject
 from gdsurgeon.proof.trial import MOST_SPREAD, accepted, spread
 from gdsurgeon.runtime.compare import Comparison
@@ -49,7 +49,7 @@ def test_a_graph_is_held_against_itself(executor: Executor) -> None:
     feeds, _ = subject.run(0, {})
     steady = spread(executor, subject, 0, feeds)
     assert steady == {}  # what was drawn is fed; and a random op excuses nothing
-    assert subject.plan.random_nodes == ["chance"]
+    assert subject.plan.random_nodes == {"chance": FED}
     subject.plan.random_nodes.clear()  # not known to be random
     feeds = {name: value for name, value in feeds.items() if name == "x"}
     for group, names in enumerate(subject.plan.groups):

@@ -36,6 +36,7 @@ from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.ops.kinds import is_blocking
 from gdsurgeon.proof.executor import Executor
 from gdsurgeon.proof.plan import FetchPlan, plan_with
+from gdsurgeon.proof.proof import ENCLOSED, FED
 from gdsurgeon.proof.settings import Settings
 
 LOOP = counting_loop().bytes()
@@ -214,7 +215,7 @@ def test_random_ops_are_drawn_once_unless_they_cannot_be() -> None:
     plan = plan_of([*DRAWN[:-1], neg("y", "d")])
     assert (plan.fetches, plan.sampled, plan.random) == (["y"], ["d"], set())
     plan = plan_of([*DRAWN, add("y", "d", "e")], not_sampled=frozenset("e"))
-    assert (plan.sampled, plan.random_nodes, plan.enclosed) == (["d"], ["d", "e"], [])
+    assert (plan.sampled, plan.random_nodes) == (["d"], {"d": FED, "e": ""})
 
 
 def test_a_random_op_in_a_loop_is_reported() -> None:
@@ -225,7 +226,7 @@ def test_a_random_op_in_a_loop_is_reported() -> None:
     next(n for n in m.graph_def.node if n.name == "added").input[1] = "number"
     plan = plan_of([m.bytes()])
     assert (plan.fetches, plan.sampled, plan.random, plan.random_ops) == (["y"], [], {"y"}, ["draw"])
-    assert (plan.random_nodes, plan.enclosed) == (["draw"], ["draw"])
+    assert plan.random_nodes == {"draw": ENCLOSED}
 
 
 def test_only_the_placeholders_that_are_needed_are_fed() -> None:

@@ -32,7 +32,7 @@ from gdsurgeon.edits.parts import insert
 from gdsurgeon.errors import ValidationError
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.load import from_bytes
-from gdsurgeon.proof.change import edited
+from gdsurgeon.proof.change import Change
 from gdsurgeon.proof.executor import Executor
 from gdsurgeon.proof.prove import prove
 from gdsurgeon.proof.trial import EDITED, ORIGINAL
@@ -164,7 +164,7 @@ def test_a_result_must_load_also_if_a_rewired_graph_runs(executor: Executor) -> 
     executor.load_graph(ORIGINAL, found.pristine())
     executor.load(EDITED, graph_bytes(*LOOP, neg("broken", "nowhere")))
     with pytest.raises(ValidationError, match="TensorFlow does not load the result"):
-        prove(executor, edited(found, result), Overrides())
+        prove(executor, Change(found.pristine(), found, result), Overrides())
 
 
 @pytest.mark.parametrize(("name", "op"), [("e", "Neg"), ("w/plus", "Sub"), ("out", "Neg")])
@@ -176,7 +176,7 @@ def test_what_was_spoilt_in_a_loop_is_found(executor: Executor, name: str, op: s
     executor.load_graph(ORIGINAL, found.pristine())
     executor.load(EDITED, read_chunks(found.chunks()))
     with pytest.raises(ValidationError, match="does not hold for"):
-        prove(executor, edited(found, result), Overrides())
+        prove(executor, Change(found.pristine(), found, result), Overrides())
 
 
 PLAIN = attr("")

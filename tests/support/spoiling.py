@@ -13,7 +13,7 @@ from gdsurgeon.errors import GdsurgeonError
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.proof.accounting import check_accounted
-from gdsurgeon.proof.change import edited
+from gdsurgeon.proof.change import Change
 from gdsurgeon.proof.executor import Executor
 from gdsurgeon.proof.proof import Proof
 from gdsurgeon.proof.prove import prove
@@ -33,7 +33,7 @@ def proven(executor: Executor, m: Builder, edit: Edit, overrides: Overrides | No
     result.asked = None  # the test checks the claims and the intent only
     chunks = graph.chunks()
     executor.load(EDITED, read_chunks(chunks))
-    proof = prove(executor, edited(graph, result), overrides or Overrides())
+    proof = prove(executor, Change(graph.pristine(), graph, result), overrides or Overrides())
     check_accounted(graph, result, chunks)
     return proof
 

@@ -21,7 +21,7 @@ from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.edits.rename import rename
 from gdsurgeon.operation.edit import Request, operate
 from gdsurgeon.operation.validate import Checked, ValidateRequest, Verdict
-from gdsurgeon.proof.proof import Deployed, OutputProof, Proof, merged
+from gdsurgeon.proof.proof import ENCLOSED, FED, Deployed, OutputProof, Proof, merged
 from gdsurgeon.runtime.compare import Comparison, compare
 from gdsurgeon.runtime.tensor import from_numpy
 from gdsurgeon.text import Entry, change, listed, size
@@ -118,7 +118,7 @@ def many_outputs(count: int) -> Proof:
     equation = f"edited(x, {', '.join(f'{LONG}{i} := {LONG}' for i in range(3))}, ...) == original(x)"
     proof = Proof("run", [equation, *(f"{LONG}{i}(x) == y(x)" for i in range(9))], samples=2, device="CPU", seconds=9.0)
     proof.feeds = {f"{LONG}{i}": "float32 [1,2,3]" for i in range(count)}
-    proof.random_nodes = proof.drawn = [f"{LONG}r{i}" for i in range(count)]
+    proof.random_nodes = {f"{LONG}r{i}": FED for i in range(count)}
     for i in range(count):
         found = EQUAL if i % 3 else None
         proof.outputs.append(
@@ -299,8 +299,7 @@ def test_changes_and_lists() -> None:
 
 
 def test_random_ops_are_named() -> None:
-    names = ["noise", "w/chance", "mask"]
-    proof = Proof("run", random_nodes=names, drawn=["noise", "mask"], enclosed=["w/chance"])
+    proof = Proof("run", random_nodes={"noise": FED, "w/chance": ENCLOSED, "mask": FED})
     assert re.fullmatch("noise, mask: .*both graphs; w/chance: .*", chance(proof))
     assert "both" not in chance(proof, two=False)
     assert ("random", chance(proof)) in entries(proof)

@@ -18,7 +18,7 @@ from gdsurgeon.errors import ValidationError
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.proof.accounting import check_accounted
-from gdsurgeon.proof.change import edited
+from gdsurgeon.proof.change import Change
 from gdsurgeon.proof.executor import Executor
 from gdsurgeon.proof.gradients import check_budget
 from gdsurgeon.proof.proof import MemoryUse, Proof
@@ -105,7 +105,7 @@ def test_every_kind_of_mutation_is_caught(executor: Executor, differentiator: Di
         with pytest.raises(ValidationError):
             check_accounted(graph, result, [mutation.data])
             executor.load(EDITED, mutation.data)
-            prove(executor, edited(graph, result), Overrides())
+            prove(executor, Change(graph.pristine(), graph, result), Overrides())
             pytest.fail(f"nothing reports {mutation[:3]}", pytrace=False)
 
 

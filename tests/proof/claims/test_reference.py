@@ -39,6 +39,7 @@ from gdsurgeon.edits.rename import rename
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.proof.executor import Executor
+from gdsurgeon.proof.proof import FED
 from gdsurgeon.proof.trial import DO_WITHOUT
 
 pytestmark = pytest.mark.tensorflow
@@ -373,7 +374,7 @@ def test_inputs_of_random_ops_are_compared(name: str, executor: Executor) -> Non
     edit = DICE_EDITS[name] if name != "import" else lambda g: import_graph(g, sampled.graph("part.pb"), scope="p")
     proof = proven(executor, sampled, edit)
     assert rate in {o.after for o in proof.compared}
-    assert proof.drawn
+    assert FED in proof.random_nodes.values()
     assert caught(executor, sampled, spoilt(edit, exchanged(rate))).exit_code == 5
 
 

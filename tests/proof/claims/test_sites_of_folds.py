@@ -28,7 +28,7 @@ from gdsurgeon.edits.simplify import simplify
 from gdsurgeon.errors import ValidationError
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.load import from_bytes
-from gdsurgeon.proof.change import edited
+from gdsurgeon.proof.change import Change
 from gdsurgeon.proof.executor import Executor
 from gdsurgeon.proof.proof import DiffersError, Proof, agrees, part_of_largest
 from gdsurgeon.proof.prove import prove
@@ -108,7 +108,7 @@ def executor() -> Iterator[Executor]:
 def proven(executor: Executor, model: str, name: str = "", channel: int = 0) -> Proof:
     """The proof of a fold with a wrong channel in the constant NAME, as loaded by TensorFlow."""
     found = from_bytes(MODELS[model])
-    change = edited(found, simplify(found, passes=["unread"], fold_bn=True))
+    change = Change(found.pristine(), found, simplify(found, passes=["unread"], fold_bn=True))
     data = graphs.written(found)
     executor.load_graph(ORIGINAL, change.before)
     executor.load(EDITED, wrong_by_a_part(data, name, channel) if name else data)
@@ -132,7 +132,7 @@ def test_a_choice_between_almost_equal_scores_is_compared_by_these(
 ) -> None:
     """The bias of the second score is too large by no more than rounding, then by 1 %."""
     found = from_bytes(MODELS["two stages"])
-    change = edited(found, simplify(found, outputs, passes=["unread"], fold_bn=True))
+    change = Change(found.pristine(), found, simplify(found, outputs, passes=["unread"], fold_bn=True))
     spoilt = graphs.parsed(found)
     bias = next(n for n in spoilt.node if n.name == "n/bias").attr["value"].tensor
     value = float(np.frombuffer(bias.tensor_content, np.float32)[0])
