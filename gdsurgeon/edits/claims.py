@@ -28,6 +28,9 @@ class Claim(Data):
     `Unchanged`, `SameOutputs` and `SameGiven` include that outputs are bit-identical if they do not depend on the edit.
     """
 
+    as_written = deployed = as_graphs = False
+    """See `SameOutputs`; other claims do not have these variants."""
+
 
 @dataclass(eq=False, repr=False)
 class Unchanged(Claim):

@@ -10,7 +10,7 @@ from gdsurgeon.errors import printable
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import free_scope
 from gdsurgeon.graph.served import serving_of
-from gdsurgeon.graph.serving import Key, Restoring
+from gdsurgeon.graph.serving import Key, Restoring, Serving
 from gdsurgeon.ops.kinds import is_variable
 from gdsurgeon.wire.write import read_chunks
 
@@ -59,9 +59,7 @@ class Step(NamedTuple):
 
 def restoring_runs(graph: Graph) -> list[Restoring]:
     """Returns the runs that restore `graph`, with the nodes of `with_restoring`, in order."""
-    serving = serving_of(graph)
-    if serving is None:
-        return []
+    serving = serving_of(graph) or Serving()
     if not _apart(graph):
         return serving.runs
     from gdsurgeon.edits.saver import FILE_NAME, RESTORE_ALL
@@ -89,9 +87,7 @@ def with_restoring(graph: Graph, data: bytes | None = None) -> bytes:
 
 def _apart(graph: Graph) -> dict[str, Key]:
     """Returns the keys of the variables that no node of `graph` restores."""
-    serving = serving_of(graph)
-    if serving is None:
-        return {}
+    serving = serving_of(graph) or Serving()
     nodes = map(graph.find, sorted(serving.apart))
     return {node.name: serving.keys[node.name] for node in nodes if node is not None and is_variable(node.op)}
 

@@ -25,6 +25,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import format_input, nodes_of
 from gdsurgeon.graph.node import Node
 from gdsurgeon.graph.served import serving_of
+from gdsurgeon.graph.serving import Serving
 from gdsurgeon.ops import dtypes
 from gdsurgeon.ops.kinds import (
     CHECKPOINT_WRITERS,
@@ -215,11 +216,11 @@ class Planner:
         self.kept: list[int] = []  # nodes that keep state for the next run
         self.writers: list[int] = []  # nodes that change variables, which others may read in the same run
         self._random_nodes = frozenset(random_nodes(graph))
-        serving = serving_of(graph)
-        runs = [] if serving is None else [graph[name] for run in serving.runs for name in run.targets]
+        serving = serving_of(graph) or Serving()
+        runs = [graph[name] for run in serving.runs for name in run.targets]
         self._loading = self.top.upstream(map(self.top.id_of, runs))  # runs first, and may read files then
-        self._restored = serving.keys if serving is not None else {}
-        served = map(self.top.id_of, output_nodes(graph)) if serving is not None and serving.called else ()
+        self._restored = serving.keys
+        served = map(self.top.id_of, output_nodes(graph)) if serving.called else ()
         # The outputs of signatures that are references: variables, or nodes that change restored variables.
         self._references = frozenset(n for n in served if self._restored or self.top.op(n) in VARIABLES)
         self._assigned = {n: found for n in self.top.with_ops(RESOURCE_VARIABLES) if (found := self._assigned_to(n))}
@@ -439,17 +440,16 @@ class Planner:
     def _add_needs(self, plan: FetchPlan, needed: bytearray) -> None:
         """Adds the placeholders, variables and table initializers to the plan."""
 
-        def names(ops: Iterable[str]) -> list[str]:
-            return [self.top.name(number) for number in self.top.with_ops(ops) if needed[number]]
+        def found(ops: Iterable[str]) -> list[int]:
+            return [number for number in self.top.with_ops(ops) if needed[number]]
 
-        plan.placeholders = names(UNSET_PLACEHOLDERS)
-        plan.defaults = names(PLACEHOLDERS - UNSET_PLACEHOLDERS)
+        plan.placeholders = [*map(self.top.name, found(UNSET_PLACEHOLDERS))]
+        plan.defaults = [*map(self.top.name, found(PLACEHOLDERS - UNSET_PLACEHOLDERS))]
         taken = {self.top.id_of(node) for node in input_nodes(self.graph) if node.op in VARIABLES} - self._references
         plan.defaults += [self.top.name(n) for n in sorted(taken) if needed[n] and self._has_value(n)]
-        variables = self.top.with_ops(VARIABLES)
-        plan.variables = [self.top.name(n) for n in variables if needed[n] and not self._has_value(n)]
-        plan.assigned = [found for number, found in self._assigned.items() if needed[number]]
-        tables = {number for number in self.top.with_ops(filter(is_table, self.top.ops())) if needed[number]}
+        plan.variables = [self.top.name(n) for n in found(VARIABLES) if not self._has_value(n)]
+        plan.assigned = [assigned for number, assigned in self._assigned.items() if needed[number]]
+        tables = {*found(filter(is_table, self.top.ops()))}
         plan.initializers = [
             self.top.name(number)
             for number in self.top.with_ops(TABLE_INITIALIZERS)

@@ -107,7 +107,7 @@ def prove(
     device = executor.check_device()
     context, claims = ProofContext(executor, change, overrides), change.result.claims
     with ExitStack() as at_end:
-        if any(map(is_deployed, claims)):
+        if any(claim.deployed for claim in claims):
             executor.load_graph(KEYS[EDITED], change.after, optimize=True)
             for key in KEYS.values():
                 at_end.callback(executor.unload, key)
@@ -122,7 +122,7 @@ def prove(
                 trials.append(_proven(context, claim))
             proof = merged([trial.proof for trial in trials])
             for claim, trial in zip(claims, trials, strict=True):
-                if is_deployed(claim) and trial.runs and trial.proof.compared:
+                if claim.deployed and trial.runs and trial.proof.compared:
                     proof.deployed = worse([proof.deployed, _as_deployed(context, trial, meanwhile)])
         except DiffersError as differs:
             finish(differs.proof, executor, device, started)
@@ -145,14 +145,14 @@ def _proven(context: ProofContext, claim: Claim) -> Trial:
     except NotValidatedError as error:
         return _shown_by_graphs(context, claim, error)
     except DiffersError as differs:
-        if not is_deployed(claim):
+        if not claim.deployed:
             raise
         return _without_onednn(context, claim, differs)
 
 
 def _tested(context: ProofContext, claim: Claim) -> Trial:
     """Calls the function that proves `claim`, with graphs in which calls run as the claim requires."""
-    if isinstance(claim, SameOutputs | SameGiven) and claim.as_written:
+    if claim.as_written:
         load_with(context, AS_WRITTEN)
     return _PROVE[type(claim)](context, claim)
 
@@ -162,7 +162,7 @@ def _shown_by_graphs(context: ProofContext, claim: Claim, error: NotValidatedErr
 
     Raises `error` if the comparison of the graphs does not show the claim, or values are random.
     """
-    if error.code != "nothing-comparable" or not isinstance(claim, SameOutputs | SameGiven) or not claim.as_graphs:
+    if error.code != "nothing-comparable" or not claim.as_graphs:
         raise error
     outputs = (new for _, new in claim.outputs) if isinstance(claim, SameGiven) else None
     plan = context.plan(EDITED, outputs)
@@ -172,11 +172,6 @@ def _shown_by_graphs(context: ProofContext, claim: Claim, error: NotValidatedErr
     trial = Trial(context.executor, statement, [], [], skipped=plan.reasons).run()
     trial.proof.as_graphs, trial.proof.unproven = {statement: error.message}, plan.unproven
     return trial
-
-
-def is_deployed(claim: Claim) -> bool:
-    """Returns whether a claim includes the optimized graphs."""
-    return isinstance(claim, SameOutputs | SameGiven) and claim.deployed
 
 
 def _without_onednn(context: ProofContext, claim: Claim, differs: DiffersError) -> Trial:

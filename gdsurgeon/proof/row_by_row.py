@@ -61,11 +61,13 @@ def prove_row_by_row(context: ProofContext, claim: RowByRow) -> Trial:
     if claim.inputs:
         overrides.archive = None
     names = [f"row {number}" for number in range(min(claim.rows, MOST_ROWS))]
-    subjects = [Subject(executor, key, alone, plan, overrides, name=name, batches=False) for name in names]
+    subjects = [Subject(executor, key, alone, plan, overrides, name=name) for name in names]
     for subject in subjects[1:]:  # inputs without a batch get the feeds of the first row
         subject.seed_suffix = subject.name
     first, rows = subjects[0], [names[number % len(names)] for number in range(claim.rows)]
-    batch = Subject(executor, EDITED, change.after, FetchPlan(plan.groups), name=BATCH, batches=False)
+    batch = Subject(executor, EDITED, change.after, FetchPlan(plan.groups), name=BATCH)
+    for subject in (*subjects, batch):
+        subject.fix_batch()
     shared: dict[str, FeedSource] = {
         name: SameFeed(first.name, name) for name in first.feedable if name not in claim.inputs
     }

@@ -292,12 +292,13 @@ def _unchanged(context: ProofContext, *, is_measured: bool) -> Trial:
     before, after, intent = change.before, change.after, change.intent
     served = [node.name for node in output_nodes(before)]
     inside = [name for name in deciding(context, served) if name not in served] if is_measured else []
-    # The edit may have fixed the batch of one input.
-    original = context.original(context.plan(ORIGINAL, [*served, *inside]), batches=False)
+    original = context.original(context.plan(ORIGINAL, [*served, *inside]))
     names = [*map(context.after, [*served, *inside]), *(node.name for node in output_nodes(after))]
     plan = context.plan(EDITED, (name for name in names if name in after))
     overrides = context.overrides_of(ORIGINAL)
-    edited = Subject(context.executor, EDITED, after, plan, overrides, batches=False)
+    edited = Subject(context.executor, EDITED, after, plan, overrides)
+    for subject in (original, edited):
+        subject.fix_batch()  # the edit may have fixed the batch of one input
     changed, reached = {*intent.changed, *(slot.node for slot in intent.rewired)}, reached_after(context)
     decided = {context.after(name) for name in inside}
     reasons = random_reasons(plan) | random_reasons(original.plan)

@@ -81,7 +81,6 @@ class Subject:
         name: of its runs; '': `key`.
         picture: height and width of images for string inputs; None: any.
         seed_suffix: changes the values, compared with inputs of the same name.
-        batches: whether every other sample is a batch of two if the shapes allow it.
         defaults: whether inputs with a default are fed, and get their default in one additional sample; otherwise they
             keep their default in all samples, unless the user gives values.
     """
@@ -94,10 +93,9 @@ class Subject:
     name: str = ""
     picture: tuple[int, int] | None = None
     seed_suffix: str = ""
-    batches: InitVar[bool] = True
     defaults: InitVar[bool] = True
 
-    def __post_init__(self, batches: bool, defaults: bool) -> None:
+    def __post_init__(self, defaults: bool) -> None:
         graph, overrides, given = self.graph, self.overrides, {*self.overrides.names()}
         self.name = self.name or self.key
         loaded = {
@@ -128,7 +126,8 @@ class Subject:
         self._fed_as: dict[int, _SampleFeeds] = {}  # the feeds of earlier samples, for repetitions
         self._settled = False
         self._untried: list[Shapes] | None = None  # the likeliest first
-        self._varies_batch = batches and not overrides.shapes and not any(spec.given for spec in self.specs)
+        # Whether every other sample is a batch of two if the shapes allow it.
+        self._varies_batch = not overrides.shapes and not any(spec.given for spec in self.specs)
 
     def keep_defaults(self, names: Collection[str]) -> None:
         """Leaves inputs with a default at this default in all samples, unless the user gave values."""

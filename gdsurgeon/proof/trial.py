@@ -123,10 +123,10 @@ class ProofContext(NamedTuple):
         check_names(overrides, [*known, *(name for name in after if name not in renamed)])
         return overrides.only(known)
 
-    def original(self, plan: FetchPlan, *, batches: bool = True) -> Subject:
-        """Returns the original, to be run according to `plan`; `batches` as in `Subject`."""
+    def original(self, plan: FetchPlan) -> Subject:
+        """Returns the original, to be run according to `plan`."""
         overrides, graph, after = self.overrides_of(ORIGINAL), self.change.before, self.change.after
-        subject = Subject(self.executor, ORIGINAL, graph, plan, overrides, batches=batches)
+        subject = Subject(self.executor, ORIGINAL, graph, plan, overrides)
         partners = ((name, after.find(node_of(self.after(name)))) for name in subject.optional)
         ops = {name: node.op if node is not None else "" for name, node in partners}
         subject.keep_defaults([name for name, op in ops.items() if op not in PLACEHOLDERS | VARIABLES])
@@ -403,7 +403,12 @@ class Trial:
                     self.executor.drop(f"{_EXPECTED} {sample}")
             self._raise_failure()
         for output in self.proof.outputs:
-            output.moved = max(self._moved[output.after], key=_extent, default=None)
+            # Different shapes are the largest difference.
+            output.moved = max(
+                self._moved[output.after],
+                key=lambda each: (each.reason is not None, each.max_abs or 0.0, each.differing),
+                default=None,
+            )
         if not self.proof.samples:
             self.proof.equations, self.proof.parts = [], []
 
@@ -702,11 +707,6 @@ def optimized_again(trial: Trial) -> Trial:
     tolerance = trial.tolerance
     tolerance = Tolerance(OPTIMIZED_TOLERANCE, OPTIMIZED_TOLERANCE) if tolerance.is_exact else tolerance
     return replace(trial, tolerance=tolerance, optimized=True)
-
-
-def _extent(found: Comparison) -> tuple[bool, float, int]:
-    """Returns a key that orders differences: different shapes first, then by size."""
-    return found.reason is not None, found.max_abs or 0.0, found.differing
 
 
 CONTROL = "control"
