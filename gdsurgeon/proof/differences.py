@@ -147,7 +147,7 @@ SECONDS = 10.0
 """How many nodes are run apart, and for how long."""
 
 _APART = "nodes apart"
-_SHAPES: tuple[Shape, ...] = ((2, 3), (3,), (), (2, 3, 4), (2, 4, 4, 3))
+_SHAPES: tuple[FullShape, ...] = ((2, 3), (3,), (), (2, 3, 4), (2, 4, 4, 3))
 """Shapes to try for inputs without a known shape."""
 _UNKNOWN_SIZE = 2
 _EDGES = (0.0, -0.0, 1.0, -1.0, 0.5, 1.5, 2.5, -0.5, 5.5, 6.0, 6.5, 7.0, 1e-3, 1e6, -1e6, 300.0)
@@ -302,7 +302,7 @@ def _feeds(pair: _Pair) -> Iterator[dict[str, Tensor]]:
         for kind in ("plain", "wide", "edges", "not finite"):
             fed: dict[str, Tensor] = {}
             for seed, (name, (dtype, shape)) in enumerate(pair.fed.items()):
-                dims = [size if size >= 0 else _UNKNOWN_SIZE for size in (guess if shape is None else shape) or ()]
+                dims = [size if size >= 0 else _UNKNOWN_SIZE for size in (guess if shape is None else shape)]
                 fed[name] = _tensor(dtype, tuple(dims), kind, seed, pair.edges)
             yield fed
 

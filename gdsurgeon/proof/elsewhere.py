@@ -196,7 +196,8 @@ def _in_tensorflow(executor: Executor, graph: Graph, overrides: Overrides, outpu
         tensors = [graph.tensor(output).name for output in outputs]
         plan = plan_with(executor.settings, graph, tensors or None)
         plan = replace(plan.only({*(tensors or plan.fetches)} - plan.random), inputs_of_sampled=[])
-        subject = Subject(executor, ORIGINAL, graph, plan, overrides, name="TensorFlow", defaults=False)
+        subject = Subject(executor, ORIGINAL, graph, plan, overrides, name="TensorFlow")
+        subject.keep_defaults(subject.optional)
         if not plan.fetches:
             raise nothing_to_run(subject, name)
         subject.initialize()

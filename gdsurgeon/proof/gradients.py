@@ -6,6 +6,7 @@ import random
 import time
 from collections.abc import Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 
 from gdsurgeon.analysis.queries.effects import ops_in_functions
 from gdsurgeon.analysis.queries.signature import output_nodes
@@ -269,8 +270,8 @@ def check_differences(graph: Graph, claim: Gradients, weights: bool, trial: Tria
 def _feeds(graph: Graph, claim: Gradients, trial: Trial) -> Feeds:
     """Returns the feeds of the original, and of the targets and incoming gradients."""
     executor, fed = trial.executor, trial.fed[ORIGINAL]
-    plan = plan_with(executor.settings, graph, (*claim.ys, *claim.grad_ys))
-    subject = Subject(executor, ORIGINAL, graph, plan, name="differences", defaults=False)
+    plan = replace(plan_with(executor.settings, graph, (*claim.ys, *claim.grad_ys)), defaults=[])
+    subject = Subject(executor, ORIGINAL, graph, plan, name="differences")
     if {*subject.feedable} <= fed.keys():
         return fed
     feeds, _ = subject.run(0, {name: value for name, value in fed.items() if name in subject.feedable})

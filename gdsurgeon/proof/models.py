@@ -149,7 +149,8 @@ def model_trial(
     plan = plan.only(tensors) if tensors else plan
     inside = {tensor for tensor in plan.fetches if node_of(tensor) not in own or tensor in plan.inputs_of_sampled}
     # Recorded outputs belong to the defaults.
-    subject = Subject(executor, ORIGINAL, graph, plan, overrides, defaults=False)
+    subject = Subject(executor, ORIGINAL, graph, plan, overrides)
+    subject.keep_defaults(subject.optional)
     if plan.fetches and golden.samples:
         _check_golden(name, subject, inside, golden)
     reasons = random_outputs(graph, plan) if golden.samples else {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -246,10 +247,9 @@ class Planner:
 
     def _find_undefined(self) -> dict[int, frozenset[int]]:
         """Returns the undefined outputs of nodes, also of identities of such outputs."""
-        numbers = self.top.with_ops(UNDEFINED)
-        nodes = {number: self.top.node(number) for number in numbers}
+        nodes = {number: self.top.node(number) for number in self.top.with_ops(UNDEFINED)}
         found = {number: undefined_outputs(node.op, node.setting) for number, node in nodes.items()}
-        pending = [number for number in numbers if found[number]]
+        pending = [number for number, indices in found.items() if indices]
         consumers = self.top.consumers() if pending else []
         for number in pending:  # grows while it is walked
             for consumer in consumers[number]:
@@ -410,11 +410,10 @@ class Planner:
         Fetches that change variables cannot share a run with other fetches, because the order is not determined. Two
         readers of one TensorArray cannot share a run, because a read clears the array.
         """
-        readers: dict[int, list[int]] = {}
-        for number in self.top.with_ops(TENSOR_ARRAY_READERS):
-            if not self.flow.frames[number]:
-                readers.setdefault(self.top.producers(number)[0], []).append(number)
-        contested = [reader for found in readers.values() if len(found) > 1 for reader in found]
+        readers = [number for number in self.top.with_ops(TENSOR_ARRAY_READERS) if not self.flow.frames[number]]
+        arrays = {number: self.top.producers(number)[0] for number in readers}
+        counts = Counter(arrays.values())
+        contested = [number for number in readers if counts[arrays[number]] > 1]
         reached = {number: self._downstream_with_origin([number]) for number in (*self.writers, *contested)}
         groups: dict[frozenset[int], list[str]] = {}
         for number in wanted:

@@ -232,7 +232,7 @@ class Proof(Data):
             if found is not None:
                 self.largest_difference = max(self.largest_difference, found.max_abs or 0.0)
                 self.needed = max(self.needed, found.needed or 0.0)
-                self.is_exact = self.is_exact and found.equal
+                self.is_exact &= found.equal
                 self.largest_part = max(self.largest_part, part_of_largest(found) or 0.0)
                 if found.count:
                     self.non_empty.add(output.after)
@@ -247,7 +247,7 @@ class Proof(Data):
     def statement(self) -> str:
         """The equations as one line."""
         if not self.pieces:
-            return stated(self.equations, self.parts)
+            return ", ".join(self.claims)
         return "; ".join(f"{piece.called}: {piece.shown}" for piece in self.pieces)
 
     @property
@@ -266,8 +266,8 @@ class Proof(Data):
             name, reason = next(iter(self.unproven.items()))
             count = counted(len(self.unproven), "output")
             line = Line("{count} cannot be run: {name}: {reason}", count=count, name=printable(name), reason=reason)
-            facts: Mapping[str, Json] = {"output": list(self.unproven)}
-            raise NotValidatedError(line, code="reaches-outside", facts=facts, advice="do-without-running")
+            outputs = list(self.unproven)
+            raise NotValidatedError(line, code="reaches-outside", advice="do-without-running", output=outputs)
 
     def as_json(self) -> dict[str, Json]:
         """Returns the proof for the report."""
@@ -419,7 +419,7 @@ SAME, GIVEN = "edited(x) == original(x)", "edited(x) == original(x, "
 """The beginnings of equations of edits that change no value, and of edits that replace values."""
 
 
-def equations_of(equations: Sequence[str], parts: Sequence[str] = ()) -> list[str]:
+def equations_of(equations: Sequence[str], parts: Sequence[str]) -> list[str]:
     """Returns each equation once, without equations that a different one includes, and one for the added graphs."""
     are_given = any(equation.startswith(GIVEN) for equation in equations)
     found = [equation for equation in equations if equation and not (are_given and equation.startswith(SAME))]
@@ -431,8 +431,3 @@ def equations_of(equations: Sequence[str], parts: Sequence[str] = ()) -> list[st
         more = and_more(len(names) - MOST_PARTS) or f" and {shown.pop()}"
         found.append(f"{', '.join(shown)}{more} in place == each in isolation")
     return list(dict.fromkeys(found))
-
-
-def stated(equations: Sequence[str], parts: Sequence[str] = ()) -> str:
-    """Returns `equations_of` as one line; '' without an equation."""
-    return ", ".join(equations_of(equations, parts))

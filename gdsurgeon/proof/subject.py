@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import InitVar, dataclass, field
+from dataclasses import dataclass, field
 from math import prod
 from typing import NamedTuple
 
@@ -81,8 +82,6 @@ class Subject:
         name: of its runs; '': `key`.
         picture: height and width of images for string inputs; None: any.
         seed_suffix: changes the values, compared with inputs of the same name.
-        defaults: whether inputs with a default are fed, and get their default in one additional sample; otherwise they
-            keep their default in all samples, unless the user gives values.
     """
 
     executor: Executor
@@ -93,10 +92,9 @@ class Subject:
     name: str = ""
     picture: tuple[int, int] | None = None
     seed_suffix: str = ""
-    defaults: InitVar[bool] = True
 
-    def __post_init__(self, defaults: bool) -> None:
-        graph, overrides, given = self.graph, self.overrides, {*self.overrides.names()}
+    def __post_init__(self) -> None:
+        graph, overrides = self.graph, self.overrides
         self.name = self.name or self.key
         loaded = {
             name.removesuffix(":0"): value for run in restoring_runs(graph) for name, value in _paths(run).items()
@@ -111,9 +109,10 @@ class Subject:
                 continue
             with suppress(NotValidatedError):  # no feed can be generated, so the input keeps its default
                 spec = overridden(input_spec(graph[name]), overrides)
-                if spec.given or (spec.content.kind != "none" and (defaults or name in given)):
+                if spec.given or spec.content.kind != "none":
                     self.specs.append(spec)
-        self.optional = {spec.name for spec in self.specs if spec.has_default and not spec.given} - given
+        self.optional = {spec.name for spec in self.specs if spec.has_default and not spec.given}
+        self.optional -= {*overrides.names()}
         """The inputs that keep their defaults in the last sample."""
         self.variables = [found for name in self.plan.variables if (found := variable_spec(graph, name)) is not None]
         self.shapes: Shapes = {}
@@ -122,7 +121,7 @@ class Subject:
         self.batch = 1  # of the last sample
         self.unfed: Collection[str] = ()  # inputs that keep their defaults, as in other runs of the trial
         self._wide = True  # whether every second sample has negative floats as well
-        self._most = 0  # the limit of numbers; 0: the limit of their content
+        self._most = sys.maxsize  # the limit of numbers, if their content has no lower one
         self._fed_as: dict[int, _SampleFeeds] = {}  # the feeds of earlier samples, for repetitions
         self._settled = False
         self._untried: list[Shapes] | None = None  # the likeliest first
@@ -333,8 +332,8 @@ class Subject:
         then inputs with a default keep it, and then numbers become integers below 2, or 0.
         """
         said = _OUT_OF_RANGE.search(reason)
-        limit = max(int(said["most"]), 1) if said is not None else 0
-        if limit and (not self._most or limit < self._most):
+        limit = max(int(said["most"]), 1) if said is not None else self._most
+        if limit < self._most:
             return self._narrow(limit)
         if self._wide and sample % 2:
             self._wide = False
@@ -342,7 +341,7 @@ class Subject:
         if self.optional:
             self.keep_defaults({*self.optional})
             return True
-        return any(self._narrow(most) for most in (2, 1) if not self._most or most < self._most)
+        return any(self._narrow(most) for most in (2, 1) if most < self._most)
 
     def _narrow(self, most: int) -> bool:
         """Makes numbers integers below `most`; returns False if no input changes."""

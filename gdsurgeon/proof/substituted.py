@@ -23,7 +23,7 @@ from gdsurgeon.analysis.shapes.arithmetic import compatible
 from gdsurgeon.analysis.shapes.inference import infer_shapes, shape_of_tensor
 from gdsurgeon.analysis.traversal.topology import depending_on, members, topology_of
 from gdsurgeon.compare.intent import Intent
-from gdsurgeon.edits.claims import SameGiven, SamePart, SameTensors
+from gdsurgeon.edits.claims import SameGiven, SamePart, SameTensors, TensorPairs
 from gdsurgeon.edits.replacing import add_placeholder, known_shapes
 from gdsurgeon.edits.reroute import check_acyclic
 from gdsurgeon.errors import EditError, GdsurgeonError, Line, NotValidatedError, ValidationError, printable, quoted
@@ -37,7 +37,7 @@ from gdsurgeon.ops.dtypes import STRING
 from gdsurgeon.ops.kinds import PLACEHOLDERS
 from gdsurgeon.proof.executor import Refused, await_loaded
 from gdsurgeon.proof.plan import FetchPlan, plan_with
-from gdsurgeon.proof.proof import SAME, Proof, Skipped, stated
+from gdsurgeon.proof.proof import SAME, Proof, Skipped, equations_of
 from gdsurgeon.proof.same_outputs import only_downstream, something_compared
 from gdsurgeon.proof.subject import Subject
 from gdsurgeon.proof.trial import (
@@ -74,7 +74,8 @@ class _Reference(NamedTuple):
         sites: tensors among `pairs` that are inner tensors at which the edit changed the computation.
         constants: expected values of constants of the edited graph.
         fetched: further tensors of the edited graph that its run must compute.
-        part: the claim about the added graph; None for the original.
+        part_name: the name of the added graph in messages; '' for the original.
+        role, results: of the added graph, see `SamePart`.
     """
 
     key: str
@@ -86,7 +87,9 @@ class _Reference(NamedTuple):
     sites: Sequence[str] = ()
     constants: Mapping[str, bytes] = MappingProxyType({})
     fetched: Sequence[str] = ()
-    part: SamePart | None = None
+    part_name: str = ""
+    role: str = ""
+    results: TensorPairs = ()
 
 
 def prove_same_given(context: ProofContext, claim: SameGiven) -> Trial:
@@ -124,16 +127,18 @@ def prove_same_given(context: ProofContext, claim: SameGiven) -> Trial:
     if not claim.except_for:
         something_compared(trial.proof)
     for part in claim.parts:
-        if part.role:
-            _check_part_compared(before, claim.given, part, trial.proof)
+        _check_part_compared(before, claim.given, part, trial.proof)
     return trial
 
 
 def _check_part_compared(graph: Graph, given: Mapping[str, str], part: SamePart, proof: Proof) -> None:
-    """Raises NotValidatedError unless each result of `part`, or a tensor that depends on the result, was compared."""
+    """Raises NotValidatedError unless each result of `part`, or a tensor that depends on it, was compared.
+
+    This holds only for preprocessing and postprocessing.
+    """
     compared = {output.after for output in proof.compared}
     nodes = {output.before.partition(":")[0] for output in proof.compared}
-    for _, result in part.results:
+    for _, result in part.results if part.role else ():
         replaced = nodes_of(tensor for tensor, value in given.items() if value == result)
         if nodes.isdisjoint(depending_on(graph, replaced)) if replaced else result not in compared:
             name = (replaced or [result])[0]
@@ -172,8 +177,7 @@ def prove_same_part(context: ProofContext, claim: SamePart) -> Trial:
                 trial.runs[0].on_refusal = lambda refused: NotValidatedError(refused.text, code="does-not-run")
                 context.executor.loaded(EDITED)
             something_compared(trial.run().proof)
-            if claim.role:
-                _check_part_compared(claim.part, {}, claim, trial.proof)
+            _check_part_compared(claim.part, {}, claim, trial.proof)
             return trial
         except (Refused, NotValidatedError) as error:
             if must_be_in_place:
@@ -205,7 +209,16 @@ def _of_part(context: ProofContext, claim: SamePart, key: str) -> _Reference:
             text = f"{printable(claim.part.source_name)} is random, so its results cannot be compared"
             raise NotValidatedError(text, code="random-output", advice=DO_WITHOUT)
         outputs = tuple(pair for pair in outputs if pair[0] not in random)
-    return _Reference(key, claim.part, claim.inputs, outputs, claim.copies, part=claim)
+    return _Reference(
+        key,
+        claim.part,
+        claim.inputs,
+        outputs,
+        claim.copies,
+        part_name=_file_name(claim.part),
+        role=claim.role,
+        results=claim.results,
+    )
 
 
 def _isolated_trial(context: ProofContext, claim: SamePart) -> Trial:
@@ -226,7 +239,7 @@ def _isolated_trial(context: ProofContext, claim: SamePart) -> Trial:
     fed = {claim.inputs.get(node_of(name)) or copy(name): SameFeed(part.name, name) for name in part.feedable}
     return Trial(
         executor,
-        f"{stated([], [_file_name(claim.part)])} on any inputs",
+        f"{equations_of([], [_file_name(claim.part)])[0]} on any inputs",
         [TrialRun(part, loads=True), TrialRun(placed, fed, edited_name=context.change.called)],
         [ComparedPair(t, a, Fetch(part.name, t), Fetch(placed.name, a), random.get(t, "")) for t, a in outputs],
         lead=part.name,
@@ -271,7 +284,7 @@ def _trial(
         parts_stated: whether `statement` contains the added graphs.
     """
     change, edited, first = context.change, _edited(context, references), references[0]
-    if first.part is None:
+    if first.key == ORIGINAL:
         statement, first, edited = _rewired(context, statement, references, edited)
         first = _cut(first, edited)
     known = {change.intent.after(node.name) for node in input_nodes(change.before)}
@@ -281,8 +294,7 @@ def _trial(
 
     def on_edit_refusal(refused: RunRefused) -> GdsurgeonError:
         is_added = refused.node in change.intent.copied.values()
-        has_pre = any(reference.part is not None and reference.part.role == "pre" for reference in references[1:])
-        if is_added and refused.error is not None and has_pre:
+        if is_added and refused.error is not None and any(reference.role == "pre" for reference in references[1:]):
             return refused.error  # no feed fits the preprocessing
         if first.given and is_added:
             names = ", ".join(map(quoted, first.given))
@@ -304,19 +316,18 @@ def _trial(
     trial.samples = max(edited.needed_samples, context.executor.settings.samples if observed is not None else 1)
     trial.varying_run = None if {first.key, edited.key} & {REWIRED, CUT} else first.key
     for reference in (first, *references[1:]):
-        part = reference.part
         other, pairs, skipped = _reference_run(context, reference, run)
         other.on_refusal = on_reference_refusal
-        other.alongside = other.alongside if observed is None or part is not None else None
+        other.alongside = other.alongside if observed is None or reference.part_name else None
         runs.append(other)
         trial.skipped += skipped
-        if part is not None and parts_stated:
-            for pair in pairs[: len(part.inputs)] if part.role == "pre" else ():
+        if reference.part_name and parts_stated:
+            for pair in pairs[: len(reference.given)] if reference.role == "pre" else ():
                 pair.hidden = True
             trial.pairs[:0] = pairs
         else:
             trial.pairs += pairs
-            trial.parts += [_file_name(part.part)] if part is not None else []
+            trial.parts += [reference.part_name] if reference.part_name else []
     return trial
 
 
@@ -327,15 +338,15 @@ def _edited(
     change = context.change
     graph = change.after if graph is None else graph
     tensors = [after for reference in references for _, after in (*reference.pairs, *reference.deciding)]
-    lost = [tensor for tensor in tensors if node_of(tensor) not in change.after]
-    if lost:
-        text = f"the result differs: its output {quoted(lost[0])} is missing"
-        raise ValidationError(text, code="differs", node=lost[0])
+    for tensor in tensors:
+        if node_of(tensor) not in change.after:
+            text = f"the result differs: its output {quoted(tensor)} is missing"
+            raise ValidationError(text, code="differs", node=tensor)
     tensors += [after for reference in references for after in (*reference.fetched, *reference.given.values())]
     plan = plan_with(context.executor.settings, graph, tensors, trust_seeds=False)
     # Other outputs of the nodes are not fetched, because TensorFlow's optimizer may remove them.
     plan = plan.only({*tensors, *plan.inputs_of_sampled})
-    given = references[0].given if references[0].part is None else {}
+    given = references[0].given if references[0].key == ORIGINAL else {}
     own = {
         name: (input_spec(node), after)
         for before, after in given.items()
@@ -403,8 +414,8 @@ def _observe(
         return None
 
     def original(*wanted: str) -> Subject:
-        plan = context.plan(ORIGINAL, wanted)
-        return Subject(context.executor, ORIGINAL, reference.graph, plan, name=_OBSERVED, defaults=False)
+        plan = replace(context.plan(ORIGINAL, wanted), defaults=[])  # these inputs keep their defaults
+        return Subject(context.executor, ORIGINAL, reference.graph, plan, name=_OBSERVED)
 
     observed = original(*replaced.values())
     if any(spec.stated is None or sum(dim < 0 for dim in spec.stated) > 1 for spec in observed.specs):
@@ -524,11 +535,11 @@ def _reference_run(
     Raises:
         NotValidatedError: the run of the edited graph cannot return a value that the reference needs.
     """
-    graph, part, places = reference.graph, reference.part, edited.subject.places()
+    graph, role, places = reference.graph, reference.role, edited.subject.places()
     copy = Intent(renamed={**reference.copies}).counterpart
     reasons = dict(edited.subject.plan.reasons)
     given = {tensor: after for tensor, after in reference.given.items() if after in places}
-    needed = [*part.inputs.values(), *(after for _, after in part.results)] if part is not None and part.role else []
+    needed = [*reference.given.values(), *(after for _, after in reference.results)] if role else []
     if len(given) < len(reference.given):
         moved = [tensor for tensor, after in reference.given.items() if after != context.after(tensor)]
         reached = depending_on(graph, nodes_of(moved))
@@ -575,8 +586,7 @@ def _reference_run(
     out: list[ComparedPair] = []
     reasons = dict(plan.reasons) | reasons
     random, mine = random_reasons(edited.subject.plan), subject.places()
-    role, results = (part.role, dict(part.results)) if part is not None else ("", {})
-    compared = dict(reference.pairs)
+    compared, results = dict(reference.pairs), dict(reference.results)
     for tensor, after in (*reference.pairs, *reference.deciding, *((name, copy(name)) for name in read)):
         inside, is_site = tensor not in compared, tensor in reference.sites
         before = f"{role}({after if role == 'post' and tensor in results else tensor})" if role else tensor

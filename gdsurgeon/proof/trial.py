@@ -46,7 +46,6 @@ from gdsurgeon.proof.proof import (
     agrees,
     difference,
     shown_value,
-    stated,
 )
 from gdsurgeon.proof.settings import Event
 from gdsurgeon.proof.subject import Feeds, Subject
@@ -290,10 +289,6 @@ class Failure(NamedTuple):
     fed: Mapping[str, Feeds]
 
 
-class _Ended(Exception):
-    """The samples end, because TensorFlow refused a run with `optional` 'end'."""
-
-
 # -- the trial ------------------------------------------------------------------------------------------------
 
 
@@ -383,12 +378,11 @@ class Trial:
         for key in sorted(names, key=EDITED.__eq__):
             await_loaded(self.executor, key, names[key])
         if self.runs:
-            self._check_something_to_run()
-            self._initialize()
+            self._prepare()
             for sample in range(self.samples):
                 try:
                     wrong = self._sample(sample)
-                except _Ended:
+                except RunRefused:  # an optional run that ends the samples
                     break
                 except (GdsurgeonError, Refused):
                     if self.failure is None:
@@ -451,7 +445,8 @@ class Trial:
         if self.runs:
             proof.random_nodes = self.subject(self.lead).plan.random_nodes
 
-    def _check_something_to_run(self) -> None:
+    def _prepare(self) -> None:
+        """Checks that something can be compared, restores all graphs, and runs their table initializers."""
         lead = self.subject(self.lead)
         if not lead.plan.fetches:
             raise nothing_to_run(lead, self._runs[self.lead].called)
@@ -461,9 +456,6 @@ class Trial:
         if count:
             values = "variable has no value" if count == 1 else "variables have no values"
             self.proof.warnings.append(f"{count} {values} in the file: run with generated values")
-
-    def _initialize(self) -> None:
-        """Restores all graphs, and runs their table initializers."""
         for run in self.runs:
             try:
                 run.subject.initialize()
@@ -526,7 +518,7 @@ class Trial:
                 self._omitted.add(run.name)
                 self._run_all(sample)
             elif run.optional:
-                raise _Ended from refused
+                raise
             else:
                 # A preprocessing graph may accept images of any size, but the model accepts one size.
                 givers = {source.run for source in run.fed.values() if isinstance(source, Fetch)}
@@ -613,7 +605,8 @@ class Trial:
                 mine = Result(f"{_EXPECTED} {sample}", len(expected))
                 expected.append(pair.expected(self, sample, info))
             theirs = self.result(pair.actual, sample)
-            key = mine.result_id, theirs.result_id, pair.channels, self._tolerance(pair)
+            tolerance = EXACT if pair.exact else self.tolerance
+            key = mine.result_id, theirs.result_id, pair.channels, tolerance
             pending.setdefault(key, []).append((pair, output, (mine.index, theirs.index)))
         if expected:
             self.executor.put(f"{_EXPECTED} {sample}", expected)
@@ -632,11 +625,9 @@ class Trial:
         """Returns the outputs that differ by more than the tolerance."""
         return [output for output, pair in zip(outputs, self.pairs, strict=True) if self._differs(output, pair)]
 
-    def _tolerance(self, pair: ComparedPair) -> Tolerance:
-        return EXACT if pair.exact else self.tolerance
-
     def _differs(self, output: OutputProof, pair: ComparedPair) -> bool:
-        return output.comparison is not None and not agrees(output.comparison, self._tolerance(pair))
+        tolerance = EXACT if pair.exact else self.tolerance
+        return output.comparison is not None and not agrees(output.comparison, tolerance)
 
     def _repeat_or_accept(self, outputs: list[OutputProof], sample: int, run: TrialRun) -> None:
         """Repeats a sample until different outputs agree; otherwise compares them with the variation of `run` itself.
@@ -684,15 +675,16 @@ class Trial:
             return
         feed, wrong, compared = self.failure.sample + 1, self.failure.wrong, self.proof.compared
         what = "tensors" if any(output.inside for output in compared) else "outputs"
-        before = {output.after: output.before for output in self.proof.outputs if self.tolerance.of_largest}
+        of_largest = bool(self.tolerance.of_largest)
+        before = {output.after: output.before for output in self.proof.outputs if of_largest}
         lines = []
         for name, differences in self._found.items():
             found = max(differences, key=lambda each: each.needed or 0.0)
             old = before.get(name, name)
             label = printable(name) if old == name else f"{printable(old)} (now {printable(name)})"
-            lines.append(f"{label}: {difference(found, of_largest=bool(self.tolerance.of_largest))}")
+            lines.append(f"{label}: {difference(found, of_largest=of_largest)}")
         edited_name = next((run.edited_name for run in self.runs if run.edited_name), "")
-        message = self.message or f"{edited_name} differs: {stated([self.statement], self.parts)} does not hold for"
+        message = self.message or f"{edited_name} differs: {self.proof.statement} does not hold for"
         raise DiffersError(
             f"{message} {len(wrong)} of {len(compared)} {what} (feed {feed})",
             self.proof,

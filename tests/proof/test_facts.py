@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gdsurgeon.proof.proof import stated
+from gdsurgeon.proof.proof import equations_of
 
 SAME, GIVEN = "edited(x) == original(x)", "edited(x) == original(x, a := b)"
 
@@ -26,4 +26,4 @@ SAME, GIVEN = "edited(x) == original(x)", "edited(x) == original(x, a := b)"
     ],
 )
 def test_each_is_said_once(equations: list[str], parts: list[str], wanted: str) -> None:
-    assert stated(equations, parts) == wanted
+    assert ", ".join(equations_of(equations, parts)) == wanted
