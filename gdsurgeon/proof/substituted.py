@@ -586,9 +586,9 @@ def _reference_run(
     out: list[ComparedPair] = []
     reasons = dict(plan.reasons) | reasons
     random, mine = random_reasons(edited.subject.plan), subject.places()
-    compared, results = dict(reference.pairs), dict(reference.results)
+    compared, results = {*reference.pairs}, dict(reference.results)
     for tensor, after in (*reference.pairs, *reference.deciding, *((name, copy(name)) for name in read)):
-        inside, is_site = tensor not in compared, tensor in reference.sites
+        inside, is_site = (tensor, after) not in compared, tensor in reference.sites
         before = f"{role}({after if role == 'post' and tensor in results else tensor})" if role else tensor
         if after in places and tensor in mine:
             ends = Fetch(subject.name, tensor), Fetch(EDITED, after)
