@@ -161,6 +161,17 @@ def signature(graph: Graph) -> Signature:
 
 
 def _signature(graph: Graph) -> Signature:
+    touched = graph.touched()
+    is_changed = graph.removed() or graph.functions.is_changed or any(node.is_rebuilt for node in touched)
+    if touched and not is_changed and not graph.is_body and graph.pristine().store is graph.store:
+        # Only names changed: the topology of the changed graph, a large part of the memory, is not needed.
+        names = {node.base_name for node in touched}
+
+        def now(tensor: TensorInfo) -> TensorInfo:
+            is_touched = tensor.name.partition(":")[0] in names
+            return tensor._replace(name=graph.spell_base_input(tensor.name)) if is_touched else tensor
+
+        return Signature(*(tuple(map(now, side)) for side in signature(graph.pristine())))
     inputs = tuple(tensor_info(node.output) for node in input_nodes(graph))
     if graph.is_body or _named(graph, "outputs") is not None:
         return Signature(inputs, tuple(info for node in output_nodes(graph) for info in _tensors(node)))
