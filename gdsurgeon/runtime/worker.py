@@ -342,9 +342,13 @@ class Child:
     @request("inspecting", is_large=True)
     def signatures(self, data: bytes) -> Job[dict[str, list[TensorSpec]]]:
         """Returns DataType number and inferred shape of every output of every node; the runtime must be 'python'."""
-        from gdsurgeon.runtime.python_tf import signatures
 
-        return Job(lambda: signatures(data))
+        def work() -> dict[str, list[TensorSpec]]:
+            from gdsurgeon.runtime.python_tf import signatures  # after TensorFlow, whose absence is reported first
+
+            return signatures(data)
+
+        return Job(work)
 
     @request("running", "fetches")
     def run(
@@ -438,9 +442,13 @@ class Child:
     @request("making gradients", is_large=True)
     def derive(self, data: bytes, wanted: Derivation) -> Job[Backward]:
         """Makes the nodes of a backward pass, see `gdsurgeon.runtime.gradients`; the runtime must be 'python'."""
-        from gdsurgeon.runtime.python_tf import derive
 
-        return Job(lambda: derive(data, wanted))
+        def work() -> Backward:
+            from gdsurgeon.runtime.python_tf import derive
+
+            return derive(data, wanted)
+
+        return Job(work)
 
     @request("asking tf.saved_model.load", is_large=True)
     def call_signatures(self, folder: str, tags: Sequence[str], calls: Sequence[SignatureCall]) -> Job[Served]:
@@ -448,9 +456,13 @@ class Child:
 
         `tags` are those of its MetaGraph; none if it has only one.
         """
-        from gdsurgeon.runtime.python_tf import call_signatures
 
-        return Job(lambda: call_signatures(folder, tags, calls))
+        def work() -> Served:
+            from gdsurgeon.runtime.python_tf import call_signatures
+
+            return call_signatures(folder, tags, calls)
+
+        return Job(work)
 
     @request("starting")
     def info(self) -> Job[Info]:
