@@ -128,7 +128,7 @@ def test_a_loop_closes_at_any_merge(merge: str) -> None:
 def test_a_weight_is_found_behind_all_that_passes_it_on(op: str) -> None:
     m = graph(const("w", [1.0, 2.0]), node("read", op, ["w"], T=FLOAT), node("y", "Neg", ["read"], T=FLOAT))
     found = Consumer(m["y"]).origin(0)
-    assert found is not None and found[0].name == "w"
+    assert found is not None and found[0].node.name == "w"
 
 
 @pytest.mark.parametrize("op", ["Exit", "NextIteration", "RefIdentity", "Print", "_SwitchN"])

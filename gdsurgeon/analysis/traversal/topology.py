@@ -98,8 +98,9 @@ class Topology:
         """Returns the number of nodes of each op."""
         counts = Counter(self.table.op_counts)
         counts.update(node.op for node in self._added)
-        counts.update(self._ops.values())
-        counts.subtract(map(self.table.op, self._ops))
+        changed = [number for number in self._ops if number < self.rows]
+        counts.update(map(self.op, changed))
+        counts.subtract(map(self.table.op, changed))
         counts.subtract(map(self.op, self.gone))
         return +counts
 
