@@ -338,10 +338,10 @@ def _edited(
     change = context.change
     graph = change.after if graph is None else graph
     tensors = [after for reference in references for _, after in (*reference.pairs, *reference.deciding)]
-    for tensor in tensors:
-        if node_of(tensor) not in change.after:
-            text = f"the result differs: its output {quoted(tensor)} is missing"
-            raise ValidationError(text, code="differs", node=tensor)
+    lost = [tensor for tensor in tensors if node_of(tensor) not in change.after]
+    if lost:
+        text = f"the result differs: its output {quoted(lost[0])} is missing"
+        raise ValidationError(text, code="differs", node=lost[0])
     tensors += [after for reference in references for after in (*reference.fetched, *reference.given.values())]
     plan = plan_with(context.executor.settings, graph, tensors, trust_seeds=False)
     # Other outputs of the nodes are not fetched, because TensorFlow's optimizer may remove them.
