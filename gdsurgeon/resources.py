@@ -11,13 +11,14 @@ _EXHAUSTED = (errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EAGAIN)
 _WORDS = {
     "too many open files": "too many open files",
     "can't start new thread": "no further thread can be started",
-    **dict.fromkeys(
-        (
-            *("failed to map segment", "cannot map zero-fill pages", "cannot allocate memory", "out of memory"),
-            *("temporarily unavailable", "bad_alloc", "memoryerror", "memory allocation"),
-        ),
-        OUT_OF_MEMORY,
-    ),
+    "failed to map segment": OUT_OF_MEMORY,
+    "cannot map zero-fill pages": OUT_OF_MEMORY,
+    "cannot allocate memory": OUT_OF_MEMORY,
+    "out of memory": OUT_OF_MEMORY,
+    "temporarily unavailable": OUT_OF_MEMORY,
+    "bad_alloc": OUT_OF_MEMORY,
+    "memoryerror": OUT_OF_MEMORY,
+    "memory allocation": OUT_OF_MEMORY,
 }
 """Words in errors of libraries and of their loader, and their meaning."""
 

@@ -282,7 +282,7 @@ class Variables(dict[str, str]):
         self.unused: list[str] = []
         for name, value in given:
             if re.fullmatch(NAME, name) is None:
-                line = f"--var {quoted(name)}=... is not the name of a variable: letters, digits and _, no digit first"
+                line = f"--var: {quoted(name)} is not the name of a variable: letters, digits and _, no digit first"
                 raise UsageError(line, code="bad-name", option="--var", name=name)
             if name in self.unused:
                 raise UsageError(f"--var sets {quoted(name)} twice", code="given-twice", option="--var", name=name)

@@ -85,7 +85,7 @@ def _matched(matching: Matching, *, trusting: bool = False) -> Matching:
             if not _is_done(matching):
                 parts.append(list(_cone_numbers(matching, labels, cone, edges)))
                 matching.pair_unique(*parts[-1])
-        # If several nodes have both parts, the names decide.
+        # Of several nodes with both parts equal, those of the same name are partners.
         for i, j in namesakes(matching) if not _is_done(matching) else ():
             is_equal = not a.is_constant[i] and all(keys_a[i] == keys_b[j] for keys_a, keys_b in parts)
             if is_equal and matching.is_free(i, j):

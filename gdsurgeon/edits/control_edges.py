@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gdsurgeon.analysis.traversal.control_flow import control_flow_of, while_frames
+from gdsurgeon.analysis.traversal.control_flow import control_flow, control_flow_of, frames_of
 from gdsurgeon.analysis.traversal.order import find_cycle, spelt_cycle
 from gdsurgeon.analysis.traversal.topology import Topology, topology_of
 from gdsurgeon.arguments import Pairs, pairs_of
@@ -174,9 +174,9 @@ def _check_order(graph: Graph, added: Edges, controls: Edges) -> None:
             nodes=[topology.name(number) for number in cycle[:20]],
             count=len(cycle),
         )
-    frames, clean = while_frames(topology), topology_of(graph)
+    frames, clean = control_flow(topology).loops, topology_of(graph)
     mixed = _mixed(topology, frames.of) if frames.names else {}
-    before = _mixed(clean, while_frames(clean).of) if mixed else {}
+    before = _mixed(clean, frames_of(graph).of) if mixed else {}
     for number, inputs in mixed.items():
         if number not in before:
             names = [topology.name(n) for n in inputs]

@@ -6,7 +6,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 
 from gdsurgeon.analysis.queries.signature import output_nodes
 from gdsurgeon.analysis.shapes.arithmetic import check_can_replace
-from gdsurgeon.analysis.traversal.control_flow import control_flow, control_flow_of, frames_of, while_frames
+from gdsurgeon.analysis.traversal.control_flow import control_flow, control_flow_of, frames_of
 from gdsurgeon.analysis.traversal.order import depth_first
 from gdsurgeon.analysis.traversal.topology import boundary, topology_of
 from gdsurgeon.compare.intent import Intent
@@ -266,10 +266,10 @@ def _check_control_flow(
                 raise EditError(f"{line}, where a placeholder cannot be used", code="crosses-loop", facts=facts)
     kept = {user: [new for new in inputs if new.node not in members] for user, inputs in news.items()}
     draft = draft_with(topology, {user: (inputs, waiting.get(user, user.controls)) for user, inputs in kept.items()})
-    new_frames, new_flow = while_frames(draft), control_flow(draft, topology)
+    new_flow = control_flow(draft, topology)
     for user in users:
         number = topology.id_of(user)
-        loop, new_loop = (f.names[f.of[number]] if f.of[number] >= 0 else None for f in (frames, new_frames))
+        loop, new_loop = (f.names[f.of[number]] if f.of[number] >= 0 else None for f in (frames, new_flow.loops))
         # The Switch of a loop runs in each iteration, for both values of its condition.
         switches = [c for c in waiting.get(user, user.controls) if c.exists and c.op in SWITCH]
         is_held = any(switch.inputs[1].node.op == LOOP_COND for switch in switches)

@@ -538,8 +538,8 @@ class Graph:
         """
         overlay, known = self._overlay, dict[Node, None]()
         items: dict[Node | str, None] = dict(nodes) if isinstance(nodes, dict) else dict.fromkeys(nodes)
-        a, b, c, d = self._nodes, overlay.current, overlay.removed, overlay.respelt
-        others = [item for item in items if isinstance(item, Node) or item in a or item in b or item in c or item in d]
+        special = {*self._nodes, *overlay.current, *overlay.removed, *overlay.respelt}
+        others = [item for item in items if isinstance(item, Node) or item in special]
         for item in others:
             del items[item]
         bases: dict[str, None] = items  # type: ignore[assignment]  # all others are names in the file

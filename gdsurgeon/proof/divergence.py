@@ -427,8 +427,10 @@ def _side(graph: Graph, end: str, starts: Mapping[str, Tensor], feeds: Mapping[s
     for node in [node for node in graph.nodes() if node.op in PLACEHOLDERS]:
         value = values.get(names.get(node.name, ""), feeds.get(node.name))
         if value is not None:
-            texts, head = isinstance(value.data, list), (value.dtype, value.shape)
-            content = tensor_value(*head, value.data) if texts else raw_value(*head, value.tobytes())
+            if isinstance(value.data, list):
+                content = tensor_value(value.dtype, value.shape, value.data)
+            else:
+                content = raw_value(value.dtype, value.shape, value.tobytes())
             attrs = {"shape": None, STATED_SHAPES: None, "dtype": type_value(value.dtype), "value": content}
             graph.replace_op(node, "Const", [], attrs)
     return read_chunks(graph.chunks())

@@ -219,7 +219,7 @@ class Shapes:
         call.results = shapes
         known = dtype if call.op in KEEPS_DTYPE and len(shapes) == 1 else None
         with suppress(*_NOT_STATED):
-            dtypes = list(map(call.dtype, range(len(shapes)))) if known is None else [known]  # the first reads attrs
+            dtypes = list(map(call.dtype, range(len(shapes)))) if known is None else [known]  # dtype() reads attrs
             values: Sequence[Value] = ()
             if not LIMITS.keys().isdisjoint(dtypes):
                 with suppress(*_NOT_STATED):

@@ -142,11 +142,6 @@ def loop_heads(topology: Topology) -> set[int]:
     return {n for n in merges if any(topology.is_loop_back(producer, n) for producer in topology.producers(n))}
 
 
-def while_frames(topology: Topology) -> Frames:
-    """Returns the v1 while frame of each node. Linear in the size of the graph, times the nesting depth of loops."""
-    return control_flow(topology).loops
-
-
 def frames_of(graph: Graph) -> Frames:
     """Returns the current while frames of `graph`; callers share one result."""
     return control_flow_of(graph).loops

@@ -11,7 +11,7 @@ from gdsurgeon.analysis.queries.effects import in_written_memory
 from gdsurgeon.analysis.queries.signature import output_nodes
 from gdsurgeon.analysis.shapes.arithmetic import Value, count
 from gdsurgeon.analysis.shapes.inference import Shapes, infer_shapes
-from gdsurgeon.analysis.traversal.control_flow import ControlFlow, control_flow_of, while_frames
+from gdsurgeon.analysis.traversal.control_flow import ControlFlow, control_flow_of
 from gdsurgeon.analysis.traversal.order import levels, places_in, topological_order
 from gdsurgeon.analysis.traversal.topology import Topology
 from gdsurgeon.edits.rewriting.matching import ConstantFacts
@@ -77,7 +77,7 @@ class RewriteContext:
         self._written = in_written_memory(graph, topology)
         flows = bool(topology.ops() & CONTROL_FLOW)
         self._flow: ControlFlow | None = control_flow_of(graph) if flows else None
-        self._frames = while_frames(topology).of if flows else []
+        self._frames = self._flow.loops.of if self._flow is not None else []
 
     @cached_property
     def levels(self) -> dict[int, int]:
